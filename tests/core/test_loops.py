@@ -11,6 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from short_descriptors import (
+    gather_desc,
+    gather_elements_desc,
+    gather_nd1_desc,
+    gather_nd_desc,
+    tensor_desc,
+)
 from strategies import Case, cases
 
 import onnxgather as og
@@ -22,9 +29,7 @@ from onnxgather.core.options import POLICIES, OutOfRange
 
 T = og.TensorDesc
 
-WORKED = og.GatherDesc(
-    T("FLOAT16", [1, 6, 4]), T("INT64", [1, 2, 3]), T("FLOAT16", [2, 3, 4]), 1, 2
-)
+WORKED = gather_desc("FLOAT16 1x6x4", "INT64 1x2x3", "FLOAT16 2x3x4", 1, 2)
 """The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3
 indices."""
 
@@ -57,12 +62,12 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="worked example",
         ),
         pytest.param(
-            og.GatherDesc(
-                T("FLOAT32", [4, 3], [1, 5]),  # by columns, with a gap behind each
-                T("UINT32", [1, 2], [0, 2]),
-                T("FLOAT32", [4, 2], [3, 1]),
-                axis=1,
-                index_dimensions=1,
+            gather_desc(
+                "FLOAT32 4x3 strides 1x5",
+                "UINT32 1x2 strides 0x2",
+                "FLOAT32 4x2 strides 3x1",
+                1,
+                1,
             ),
             loops(
                 sizes=(4, 2),
@@ -79,9 +84,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER, strided",
         ),
         pytest.param(
-            og.GatherElementsDesc(
-                T("INT8", [3, 4]), T("INT32", [2, 4]), T("INT8", [2, 4]), axis=0
-            ),
+            gather_elements_desc("INT8 3x4", "INT32 2x4", "INT8 2x4", 0),
             loops(
                 sizes=(2, 4),
                 data_strides=(0, 1),
@@ -97,13 +100,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER_ELEMENTS",
         ),
         pytest.param(
-            og.GatherNDDesc(
-                T("INT16", [3, 4, 2]),
-                T("INT64", [1, 5, 2]),
-                T("INT16", [1, 5, 2]),
-                3,
-                2,
-            ),
+            gather_nd_desc("INT16 3x4x2", "INT64 1x5x2", "INT16 1x5x2", 3, 2),
             loops(
                 sizes=(5, 2),
                 data_strides=(0, 1),
@@ -120,14 +117,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER_ND",
         ),
         pytest.param(
-            og.GatherND1Desc(
-                T("FLOAT32", [3, 4, 2]),
-                T("UINT32", [1, 3, 1]),
-                T("FLOAT32", [1, 3, 2]),
-                3,
-                2,
-                1,
-            ),
+            gather_nd1_desc("FLOAT32 3x4x2", "UINT32 1x3x1", "FLOAT32 1x3x2", 3, 2, 1),
             loops(
                 # a batch is a step in the data, in the indices and in the output
                 sizes=(3, 2),
@@ -145,7 +135,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER_ND1, a batch",
         ),
         pytest.param(
-            og.GatherDesc(T("INT8", [1]), T("INT32", [1]), T("INT8", [1]), 0, 1),
+            gather_desc("INT8 1", "INT32 1", "INT8 1", 0, 1),
             loops(
                 sizes=(1,),
                 data_strides=(0,),
@@ -169,8 +159,8 @@ def test_the_loops_of_a_descriptor_by_hand(
 
 
 def test_directml_gives_the_axis_of_gather_elements_of_size_1_the_stride_0() -> None:
-    tensor = T("INT8", [2, 1])
-    desc = og.GatherElementsDesc(tensor, T("UINT32", [2, 1]), tensor, axis=1)
+    tensor = tensor_desc("INT8 2x1")
+    desc = gather_elements_desc(tensor, "UINT32 2x1", tensor, 1)
     assert loops_of(desc, "directml").axis_strides == (0,)
     assert loops_of(desc, "zero").axis_strides == (1,)
 

@@ -10,7 +10,9 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 import pytest
+from messages import message_of
 from rings import one_quick_in
+from short_descriptors import gather_desc, gather_elements_desc, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -21,19 +23,8 @@ from onnxgather.core.programs.writer import write_program
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 2]])
-DESC = og.GatherElementsDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("INT64", [4, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-)
-ROWS = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [1, 3]),
-    og.TensorDesc("INT64", [1, 2]),
-    og.TensorDesc("FLOAT32", [1, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = gather_elements_desc("FLOAT32 4x3", "INT64 4x2", "FLOAT32 4x2", 1)
+ROWS = gather_desc("FLOAT32 1x3", "INT64 1x2", "FLOAT32 1x2", 1, 1)
 
 
 def known(desc: og.Descriptor, _: Array, indices: Array) -> bytes:
@@ -183,11 +174,8 @@ def test_what_is_no_such_array_is_refused(
 ) -> None:
     if use is known and indices is None:
         return  # the indices are not known
-    with pytest.raises(og.DescriptorError) as caught:
-        use(DESC, DATA, indices)
-    assert (
-        str(caught.value)
-        == f"IndicesTensor must be an array of int64 (4, 2), got {found}"
+    assert message_of(og.DescriptorError, use, DESC, DATA, indices) == (
+        f"IndicesTensor must be an array of int64 (4, 2), got {found}"
     )
 
 
@@ -242,32 +230,17 @@ def test_nested_lists_and_tuples_are_arrays_of_the_descriptors_types(
 
 @pytest.mark.parametrize("index", [2, [2], [[2]], (np.int32(2),), np.uint64(2)])
 def test_leading_ones_of_a_list_may_be_left_out(index: object) -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [1, 3]),
-        og.TensorDesc("INT64", [1, 1]),
-        og.TensorDesc("FLOAT32", [1, 1]),
-        axis=1,
-        index_dimensions=0,
-    )
+    desc = gather_desc("FLOAT32 1x3", "INT64 1x1", "FLOAT32 1x1", 1, 0)
     for use in (og.reference, og.run, prepared):
         assert use(desc, [5, 6, 7.5], index).tolist() == [[7.5]]
 
 
 def test_the_list_of_a_tensor_with_strides_is_its_buffer() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("INT8", [2, 2], [3, 1]),
-        og.TensorDesc("INT64", [1, 1]),
-        og.TensorDesc("INT8", [1, 2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = gather_desc("INT8 2x2 strides 3x1", "INT64 1x1", "INT8 1x2", 0, 1)
     buffer = [1, 2, -3, 4, 5, 6, 7, 8]
     assert og.reference(desc, buffer, 1).tolist() == [[4, 5]]
-    with pytest.raises(og.DescriptorError) as caught:
-        og.reference(desc, [[1, 2], [4, 5]], 1)
-    assert (
-        str(caught.value)
-        == "InputTensor must be an array of int8 (8,), got a list of shape (2, 2)"
+    assert message_of(og.DescriptorError, og.reference, desc, [[1, 2], [4, 5]], 1) == (
+        "InputTensor must be an array of int8 (8,), got a list of shape (2, 2)"
     )
 
 
@@ -379,47 +352,43 @@ def test_a_list_that_is_no_such_array_is_refused(
     data_type: str, values: object, message: str
 ) -> None:
     tensor = og.TensorDesc(data_type, [2, 2])
-    with pytest.raises(og.DescriptorError) as caught:
-        check_array("InputTensor", tensor, values)
-    assert str(caught.value) == f"InputTensor{message}"
+    assert (
+        message_of(og.DescriptorError, check_array, "InputTensor", tensor, values)
+        == f"InputTensor{message}"
+    )
 
 
 def test_a_number_that_is_wrong_is_refused_without_a_place() -> None:
-    tensor = og.TensorDesc("UINT8", [1, 1])
-    with pytest.raises(og.DescriptorError) as caught:
-        check_array("IndicesTensor", tensor, 256)
-    assert str(caught.value) == "IndicesTensor must fit UINT8, got 256"
+    tensor = tensor_desc("UINT8 1x1")
+    assert (
+        message_of(og.DescriptorError, check_array, "IndicesTensor", tensor, 256)
+        == "IndicesTensor must fit UINT8, got 256"
+    )
 
 
 def test_a_list_is_no_output() -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        og.Gather(DESC)(DATA, INDICES, out=np.zeros((4, 2)).tolist())
     assert (
-        str(caught.value) == f"out must be an array of float32 (4, 2), got list{NUMPY}"
+        message_of(
+            og.DescriptorError,
+            lambda: og.Gather(DESC)(DATA, INDICES, out=np.zeros((4, 2)).tolist()),
+        )
+        == f"out must be an array of float32 (4, 2), got list{NUMPY}"
     )
 
 
 def test_the_session_of_a_model_takes_no_lists() -> None:
     session = og.Session(og.to_onnx(DESC))
-    with pytest.raises(og.DescriptorError) as caught:
-        session.run(DATA, INDICES.tolist())
-    assert (
-        str(caught.value)
-        == f"IndicesTensor must be an array of int64 (4, 2), got list{NUMPY}"
+    assert message_of(og.DescriptorError, session.run, DATA, INDICES.tolist()) == (
+        f"IndicesTensor must be an array of int64 (4, 2), got list{NUMPY}"
     )
 
 
 def test_a_type_that_is_like_float16_is_not_float16() -> None:
-    half = og.GatherElementsDesc(
-        og.TensorDesc("FLOAT16", [4, 3]),
-        DESC.indices_tensor,
-        og.TensorDesc("FLOAT16", [4, 2]),
-        axis=1,
-    )
-    with pytest.raises(og.DescriptorError) as caught:
-        og.run(half, DATA.astype(ml_dtypes.bfloat16), INDICES)
+    half = gather_elements_desc("FLOAT16 4x3", DESC.indices_tensor, "FLOAT16 4x2", 1)
     assert (
-        str(caught.value)
+        message_of(
+            og.DescriptorError, og.run, half, DATA.astype(ml_dtypes.bfloat16), INDICES
+        )
         == "InputTensor must be an array of float16 (4, 3), got bfloat16 (4, 3)"
     )
 
@@ -445,11 +414,8 @@ def test_indices_that_change_while_they_run_are_those_that_were_checked(
 def test_what_is_no_descriptor_is_refused(
     use: Callable[..., Any], desc: object
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        use(desc, DATA, INDICES)
-    assert (
-        str(caught.value)
-        == "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
+    assert message_of(og.DescriptorError, use, desc, DATA, INDICES) == (
+        "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
         f" GatherND1Desc, got {desc!r}"
     )
 

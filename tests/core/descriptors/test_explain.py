@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import message_of
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
@@ -487,20 +488,15 @@ class TestNames:
         assert texts[-1] == "output[3,1] = input[3, IndicesTensor[0,1]]"
 
     def test_what_is_not_there_is_a_sentence(self) -> None:
-        with pytest.raises(og.DescriptorError) as caught:
-            named_source(gather("INT64"), (4, 0))
         assert (
-            str(caught.value)
+            message_of(og.DescriptorError, named_source, gather("INT64"), (4, 0))
             == "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [4, 0]"
         )
         large = og.GatherDesc(
             tensor("INT8", 1000), tensor("INT32", 2000), tensor("INT8", 2000), 0, 1
         )
-        with pytest.raises(og.DescriptorError) as caught:
-            named_sources(large)
-        assert (
-            str(caught.value)
-            == f"at must be given where OutputTensor has more than {MOST_EXPLAINED}"
+        assert message_of(og.DescriptorError, named_sources, large) == (
+            f"at must be given where OutputTensor has more than {MOST_EXPLAINED}"
             " elements, got 2000"
         )
 
@@ -574,10 +570,15 @@ def test_at_must_be_coordinates_of_an_output_element(at: object, message: str) -
 
 def test_the_error_for_at_speaks_of_one_coordinate_in_the_singular() -> None:
     desc = og.GatherDesc(tensor("INT8", 3), tensor("INT32", 2), tensor("INT8", 2), 0, 1)
-    with pytest.raises(og.DescriptorError) as caught:
-        explain(desc, np.zeros(3, np.int8), np.zeros(2, np.int32), (2,))
     assert (
-        str(caught.value)
+        message_of(
+            og.DescriptorError,
+            explain,
+            desc,
+            np.zeros(3, np.int8),
+            np.zeros(2, np.int32),
+            (2,),
+        )
         == "at must have 1 coordinate within OutputTensor.Sizes [2], got [2]"
     )
 
@@ -606,9 +607,7 @@ def test_arrays_and_policy_are_checked() -> None:
             "IndicesTensor[0,0] must be in [-3, 3), got 3",
         ),
     ):
-        with pytest.raises(og.OnnxGatherError) as caught:
-            call()
-        assert str(caught.value) == message
+        assert message_of(og.OnnxGatherError, call) == message
 
 
 def test_the_source_map_under_each_policy() -> None:

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import message_of
+from short_descriptors import gather_desc, tensor_desc
 
 import onnxgather as og
 from onnxgather.core.descriptors.explain import explain_all
@@ -26,9 +28,9 @@ UINT_RULE = "must be an integer from 0 to 4294967295"
 def gather(**changes: Any) -> og.GatherDesc:
     """Return a small GATHER with some fields changed."""
     fields: dict[str, Any] = {
-        "input_tensor": og.TensorDesc("FLOAT32", [4, 3]),
-        "indices_tensor": og.TensorDesc("UINT32", [1, 2]),
-        "output_tensor": og.TensorDesc("FLOAT32", [4, 2]),
+        "input_tensor": tensor_desc("FLOAT32 4x3"),
+        "indices_tensor": tensor_desc("UINT32 1x2"),
+        "output_tensor": tensor_desc("FLOAT32 4x2"),
         "axis": 1,
         "index_dimensions": 1,
     }
@@ -125,9 +127,7 @@ BROKEN_TENSORS: list[tuple[tuple[Any, ...], str]] = [
 def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
     arguments: tuple[Any, ...], message: str
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        og.TensorDesc(*arguments)
-    assert str(caught.value) == message
+    assert message_of(og.DescriptorError, og.TensorDesc, *arguments) == message
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
             ),
         ),
         (
-            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [0, 1])},
+            {"output_tensor": tensor_desc("FLOAT32 4x2 strides 0x1")},
             "OutputTensor.Strides[0] must be at least 1 where Sizes[0] is 4, got 0",
         ),
         (
-            {"output_tensor": og.TensorDesc("FLOAT32", [4, 2], [1, 3])},
+            {"output_tensor": tensor_desc("FLOAT32 4x2 strides 1x3")},
             (
                 "OutputTensor.Strides must give each element of OutputTensor.Sizes [4,"
                 " 2] a place of its own, got [1, 3], which gives [0, 1] and [3, 0] the"
@@ -164,27 +164,13 @@ def test_a_tensor_that_breaks_a_rule_is_refused_by_its_message(
 def test_a_descriptor_that_breaks_a_rule_is_refused_by_its_message(
     changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        gather(**changes)
-    assert str(caught.value) == message
+    assert message_of(og.DescriptorError, gather, **changes) == message
 
 
 def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
-    one = og.TensorDesc("FLOAT32", [3])
-    scalar = og.GatherDesc(
-        one,
-        og.TensorDesc("INT32", [1]),
-        og.TensorDesc("FLOAT32", [1]),
-        axis=0,
-        index_dimensions=0,
-    )
-    whole = og.GatherDesc(
-        one,
-        og.TensorDesc("INT32", [5]),
-        og.TensorDesc("FLOAT32", [5]),
-        axis=0,
-        index_dimensions=1,
-    )
+    one = tensor_desc("FLOAT32 3")
+    scalar = gather_desc(one, "INT32 1", "FLOAT32 1", 0, 0)
+    whole = gather_desc(one, "INT32 5", "FLOAT32 5", 0, 1)
     data = np.array([1, 2, 3], np.float32)
     assert og.reference(scalar, data, np.array([-1], np.int32)).tolist() == [3]
     indices = np.array([2, 1, 0, 1, 2], np.int32)
@@ -266,9 +252,10 @@ def test_the_output_may_crop_ones_of_the_indices(sizes: list[int], axis: int) ->
 def test_the_output_crops_nothing_but_ones_of_at_most_8_sizes(
     data: list[int], indices: list[int], counted: int, message: str
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        cropping(data, indices, data, 0, counted)
-    assert str(caught.value) == message
+    assert (
+        message_of(og.DescriptorError, cropping, data, indices, data, 0, counted)
+        == message
+    )
 
 
 BROKEN_NUMBERS: list[tuple[str, list[int], list[int], list[int], list[int], str]] = [
@@ -500,9 +487,7 @@ def test_a_message_has_the_numbers_and_the_one_that_would_be_valid(
         og.TensorDesc("UINT32", indices),
         og.TensorDesc("FLOAT32", output),
     ]
-    with pytest.raises(og.DescriptorError) as caught:
-        cls(*tensors, *numbers)
-    assert str(caught.value) == message
+    assert message_of(og.DescriptorError, cls, *tensors, *numbers) == message
     fields = dict(zip(header_names(cls), [*tensors, *numbers], strict=True))
     spelling = {name: field for field, name in header_names(cls).items()}
     _, _, suggested = message.partition("; did you mean ")
@@ -512,24 +497,20 @@ def test_a_message_has_the_numbers_and_the_one_that_would_be_valid(
 
 
 def test_a_suggestion_is_made_only_for_numbers() -> None:
-    wrong = og.TensorDesc("FLOAT16", [4, 2])
-    with pytest.raises(og.DescriptorError) as caught:
-        gather(output_tensor=wrong, axis=0)
-    assert (
-        str(caught.value)
-        == "OutputTensor.DataType must be that of InputTensor (FLOAT32), got FLOAT16"
+    wrong = tensor_desc("FLOAT16 4x2")
+    assert message_of(og.DescriptorError, gather, output_tensor=wrong, axis=0) == (
+        "OutputTensor.DataType must be that of InputTensor (FLOAT32), got FLOAT16"
     )
 
 
 def test_of_many_elements_with_one_place_no_two_are_looked_for() -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        gather(
-            input_tensor=og.TensorDesc("FLOAT32", [2**20, 3]),
-            output_tensor=og.TensorDesc("FLOAT32", [2**20, 2], [1, 2**20 - 1]),
-        )
-    assert (
-        str(caught.value)
-        == "OutputTensor.Strides must give each element of OutputTensor.Sizes [1048576,"
+    assert message_of(
+        og.DescriptorError,
+        gather,
+        input_tensor=og.TensorDesc("FLOAT32", [2**20, 3]),
+        output_tensor=og.TensorDesc("FLOAT32", [2**20, 2], [1, 2**20 - 1]),
+    ) == (
+        "OutputTensor.Strides must give each element of OutputTensor.Sizes [1048576,"
         " 2] a place of its own, got [1, 1048575]"
     )
 
@@ -595,7 +576,7 @@ def test_header_names_are_directmls_in_its_order() -> None:
 def test_descriptors_are_immutable_hashable_values() -> None:
     assert gather() == gather()
     assert hash(gather()) == hash(gather())
-    assert gather() != gather(output_tensor=og.TensorDesc("FLOAT32", [4, 2], [2, 1]))
+    assert gather() != gather(output_tensor=tensor_desc("FLOAT32 4x2 strides 2x1"))
     with pytest.raises(AttributeError, match="immutable"):
         gather().axis = 0  # type: ignore[misc]
 
@@ -705,21 +686,15 @@ def test_minimum_feature_level_of_operators_types_and_dimension_counts(
 def test_feature_level_ceiling_names_what_needs_more() -> None:
     from onnxgather.core.descriptors.feature_levels import check_feature_level
 
-    desc = gather(indices_tensor=og.TensorDesc("INT64", [1, 2]))
+    desc = gather(indices_tensor=tensor_desc("INT64 1x2"))
     check_feature_level(desc, "3_0")
     check_feature_level(desc, "6_4")
-    with pytest.raises(og.DescriptorError) as caught:
-        check_feature_level(desc, "2_1")
-    assert (
-        str(caught.value)
-        == "the feature level must be at most 2_1, got 3_0 (IndicesTensor.DataType"
+    assert message_of(og.DescriptorError, check_feature_level, desc, "2_1") == (
+        "the feature level must be at most 2_1, got 3_0 (IndicesTensor.DataType"
         " INT64 needs 3_0; DimensionCount 2 needs 3_0)"
     )
-    with pytest.raises(og.OnnxGatherError) as unknown:
-        check_feature_level(desc, "9_9")
-    assert (
-        str(unknown.value)
-        == "feature level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1,"
+    assert message_of(og.OnnxGatherError, check_feature_level, desc, "9_9") == (
+        "feature level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1,"
         " 5_2, 6_0, 6_1, 6_2, 6_3, 6_4, got '9_9'"
     )
 
@@ -736,11 +711,10 @@ def test_data_type_table_is_a_bijection() -> None:
 
 
 def test_replacing_a_field_checks_the_rules_again() -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        msgspec.structs.replace(gather(), axis=2)
-    assert (
-        str(caught.value)
-        == "Axis must be less than InputTensor.DimensionCount (2), got 2; did you mean"
+    assert message_of(
+        og.DescriptorError, msgspec.structs.replace, gather(), axis=2
+    ) == (
+        "Axis must be less than InputTensor.DimensionCount (2), got 2; did you mean"
         " Axis 1?"
     )
 
@@ -810,7 +784,7 @@ def test_an_unknown_argument_is_pythons_error_with_help(
 
 def test_too_many_and_missing_values_are_the_constructors_own_errors() -> None:
     cls: Any = og.GatherDesc
-    tensor = og.TensorDesc("FLOAT32", [1])
+    tensor = tensor_desc("FLOAT32 1")
     with pytest.raises(TypeError, match=r"^Extra positional arguments provided$"):
         cls(tensor, tensor, tensor, 0, 1, 2)
     with pytest.raises(TypeError, match=r"^Missing required argument 'axis'$"):

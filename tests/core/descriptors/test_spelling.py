@@ -8,26 +8,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import message_of
+from short_descriptors import (
+    gather_desc,
+    gather_elements_desc,
+    gather_nd1_desc,
+    gather_nd_desc,
+)
 
 from onnxgather.core.descriptors.operators import (
     OPERATORS,
     Descriptor,
-    GatherDesc,
-    GatherElementsDesc,
-    GatherND1Desc,
-    GatherNDDesc,
 )
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.errors import DescriptorError, FileFormatError, OnnxGatherError
 
-DESC = GatherDesc(
-    TensorDesc("FLOAT32", [4, 3]),
-    TensorDesc("UINT32", [1, 2]),
-    TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = gather_desc("FLOAT32 4x3", "UINT32 1x2", "FLOAT32 4x2", 1, 1)
 FIELDS: dict[str, Any] = {
     "InputTensor": {"DataType": "FLOAT32", "Sizes": [4, 3]},
     "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 2]},
@@ -39,27 +36,16 @@ OTHER = {"InputTensor": 0}
 
 EXAMPLES: list[Descriptor] = [
     DESC,
-    GatherElementsDesc(
+    gather_elements_desc(
         TensorDesc("FLOAT16", [3, 3], [4, 1], guaranteed_base_offset_alignment=16),
         TensorDesc("INT64", [2, 3], flags="OWNED_BY_DML"),
-        TensorDesc("FLOAT16", [2, 3], [4, 1], 32),
-        axis=0,
+        "FLOAT16 2x3 strides 4x1 bytes 32",
+        0,
     ),
-    GatherNDDesc(
-        TensorDesc("UINT8", [1, 2, 2]),
-        TensorDesc("INT32", [1, 2, 2], [0, 2, 1]),
-        TensorDesc("UINT8", [1, 1, 2], total_tensor_size_in_bytes=6),
-        input_dimension_count=2,
-        indices_dimension_count=2,
+    gather_nd_desc(
+        "UINT8 1x2x2", "INT32 1x2x2 strides 0x2x1", "UINT8 1x1x2 bytes 6", 2, 2
     ),
-    GatherND1Desc(
-        TensorDesc("FLOAT64", [1, 3, 2, 2]),
-        TensorDesc("UINT64", [1, 3, 2, 2]),
-        TensorDesc("FLOAT64", [1, 1, 3, 2]),
-        input_dimension_count=3,
-        indices_dimension_count=3,
-        batch_dimension_count=1,
-    ),
+    gather_nd1_desc("FLOAT64 1x3x2x2", "UINT64 1x3x2x2", "FLOAT64 1x1x3x2", 3, 3, 1),
 ]
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -193,9 +179,7 @@ def changed(path: tuple[str, ...], value: object) -> dict[str, Any]:
     ],
 )
 def test_a_file_format_error_says_path_rule_and_value(value: object, message: str):
-    with pytest.raises(OnnxGatherError) as error:
-        from_dict(value)
-    assert str(error.value) == message
+    assert message_of(OnnxGatherError, from_dict, value) == message
 
 
 @pytest.mark.parametrize(
@@ -228,9 +212,9 @@ def test_a_file_format_error_says_path_rule_and_value(value: object, message: st
 def test_broken_rules_are_descriptor_errors(
     path: tuple[str, ...], value: object, message: str
 ):
-    with pytest.raises(DescriptorError) as error:
-        from_dict(changed(("desc", *path), value))
-    assert str(error.value) == message
+    assert message_of(DescriptorError, from_dict, changed(("desc", *path), value)) == (
+        message
+    )
 
 
 def test_to_dict_leaves_defaults_out():

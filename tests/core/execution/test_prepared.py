@@ -23,7 +23,9 @@ from agreement import POLICIES, same
 from corpus_cases import corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import message_of
 from rings import but_slow, by_ring, one_quick_in
+from short_descriptors import gather_desc, gather_elements_desc
 from strategies import Case, cases
 
 import onnxgather as og
@@ -32,31 +34,14 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import kernels, prepared
 from onnxgather.core.options import OutOfRange
 
-DESC = og.GatherElementsDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("INT64", [4, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-)
+DESC = gather_elements_desc("FLOAT32 4x3", "INT64 4x2", "FLOAT32 4x2", 1)
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 9]])
 RESULT = og.reference(DESC, DATA, INDICES)
 
-BYTES = og.GatherDesc(
-    og.TensorDesc("UINT8", [6]),
-    og.TensorDesc("UINT32", [4]),
-    og.TensorDesc("UINT8", [4]),
-    0,
-    1,
-)
+BYTES = gather_desc("UINT8 6", "UINT32 4", "UINT8 4", 0, 1)
 
-ROWS = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [1000, 300]),
-    og.TensorDesc("INT32", [1, 900]),
-    og.TensorDesc("FLOAT32", [900, 300]),
-    axis=0,
-    index_dimensions=1,
-)
+ROWS = gather_desc("FLOAT32 1000x300", "INT32 1x900", "FLOAT32 900x300", 0, 1)
 """A gather that is large enough for threads."""
 
 LEAST = prepared.THREADED_NANOSECONDS
@@ -91,12 +76,12 @@ def test_threads_are_for_gathers_that_take_long(
     monkeypatch.setattr(prepared, "THREADED_NANOSECONDS", LEAST)
     native = Mock()
     monkeypatch.setattr(prepared, "python_kernels", lambda: native)
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT16", [9, 3072]),
+    desc = gather_desc(
+        "FLOAT16 9x3072",
         og.TensorDesc("INT32", [1, rows]),
         og.TensorDesc("FLOAT16", [rows, 3072]),
-        axis=0,
-        index_dimensions=1,
+        0,
+        1,
     )
     og.Gather(desc, threads=2)
     assert native.Gather.call_args.args[-1] == threads
@@ -204,12 +189,12 @@ def test_no_more_threads_start_than_a_gather_has_parts(
         thread.start()
         return thread.native_id or 0
 
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [9, 512]),
+    desc = gather_desc(
+        "FLOAT32 9x512",
         og.TensorDesc("INT32", [1, 32 * parts]),
         og.TensorDesc("FLOAT32", [32 * parts, 512]),
-        axis=0,
-        index_dimensions=1,
+        0,
+        1,
     )
     gather, data = og.Gather(desc, threads=8), np.ones((9, 512), np.float32)
     indices, distances = np.zeros((1, 32 * parts), np.int32), list[int]()
@@ -607,9 +592,7 @@ def test_indices_are_given_once() -> None:
 )
 def test_options_are_checked(arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"desc": DESC, **arguments}
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.Gather(**given)
-    assert str(caught.value) == message
+    assert message_of(og.OnnxGatherError, og.Gather, **given) == message
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import pytest
 from command_line import DATA_4X3, outcome
 from corpus_cases import corpus
 from folders import MODELS, ROOT
+from short_descriptors import tensor_desc
 from stub_runtime import environment
 
 import onnxgather as og
@@ -182,8 +183,8 @@ def test_every_bit_of_every_data_type_is_moved(
 @live
 def test_int64_indices_are_clamped() -> None:
     data, indices_tensor = (
-        og.TensorDesc("FLOAT32", [4, 3]),
-        og.TensorDesc("INT64", [1, 3]),
+        tensor_desc("FLOAT32 4x3"),
+        tensor_desc("INT64 1x3"),
     )
     desc = og.GatherDesc(data, indices_tensor, data, axis=1, index_dimensions=1)
     indices = np.array([[7, -9, -1]])
@@ -198,10 +199,10 @@ def test_int64_indices_are_clamped() -> None:
 @live
 def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
     data_tensor, indices_tensor = (
-        og.TensorDesc("FLOAT32", [5, 3]),
-        og.TensorDesc("INT64", [1, 4]),
+        tensor_desc("FLOAT32 5x3"),
+        tensor_desc("INT64 1x4"),
     )
-    output_tensor = og.TensorDesc("FLOAT32", [4, 3])
+    output_tensor = tensor_desc("FLOAT32 4x3")
     desc = og.GatherDesc(
         data_tensor, indices_tensor, output_tensor, axis=0, index_dimensions=1
     )

@@ -13,6 +13,7 @@ from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rings import one_quick_in
+from short_descriptors import gather_desc, gather_nd_desc, tensor_desc
 from strategies import Case, cases, random_data, random_indices
 
 import onnxgather as og
@@ -155,99 +156,87 @@ def an_elements(
 DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
     "repeated rows": (
         "repeated rows",
-        an_elements([2, 9, 6], T("INT64", [2, 7, 6], [7, 1, 0])),
+        an_elements([2, 9, 6], tensor_desc("INT64 2x7x6 strides 7x1x0")),
         "clamp",
     ),
     "elements": (
         "elements",
-        a_gather(T("UINT8", [1, 9]), "INT64", 40, [1, 40]),
+        a_gather(tensor_desc("UINT8 1x9"), "INT64", 40, [1, 40]),
         "zero",
     ),
     "columns": (
         "columns",
-        a_gather(T("FLOAT16", [5, 9]), "INT32", 12, [5, 12]),
+        a_gather(tensor_desc("FLOAT16 5x9"), "INT32", 12, [5, 12]),
         "zero",
     ),
     "narrow rows": (
         "narrow rows",
-        a_gather(T("INT16", [9, 2]), "INT64", 20, [20, 2], axis=0),
+        a_gather(tensor_desc("INT16 9x2"), "INT64", 20, [20, 2], axis=0),
         "clamp",
     ),
     "narrow rows of tuples": (
         "narrow rows",
-        og.GatherNDDesc(
-            T("INT32", [4, 5, 3]), T("INT64", [1, 30, 2]), T("INT32", [1, 30, 3]), 3, 2
-        ),
+        gather_nd_desc("INT32 4x5x3", "INT64 1x30x2", "INT32 1x30x3", 3, 2),
         "clamp",
     ),
     "tuples of rows": (
         "portable",
-        og.GatherNDDesc(
-            T("FLOAT64", [4, 5, 9]),
-            T("INT32", [1, 30, 2]),
-            T("FLOAT64", [1, 30, 9]),
-            3,
-            2,
-        ),
+        gather_nd_desc("FLOAT64 4x5x9", "INT32 1x30x2", "FLOAT64 1x30x9", 3, 2),
         "clamp",
     ),
     "slices": (
         "slices",
-        an_elements([3, 2, 9], T("UINT32", [3, 2, 8]), axis=2),
+        an_elements([3, 2, 9], tensor_desc("UINT32 3x2x8"), axis=2),
         "clamp",
     ),
     "offsets": (
         "offsets",
-        a_gather(T("INT8", [9, 70], [71, 1]), "INT64", 20, [20, 70], 0),
+        a_gather(tensor_desc("INT8 9x70 strides 71x1"), "INT64", 20, [20, 70], 0),
         "error",
     ),
     "offsets of rows": (
         "offsets",
-        a_gather(T("FLOAT32", [9, 70]), "INT64", 20, [20, 70], axis=0),
+        a_gather(tensor_desc("FLOAT32 9x70"), "INT64", 20, [20, 70], axis=0),
         "directml",
     ),
     "offsets of tuples": (
         "offsets",
-        og.GatherNDDesc(
-            T("UINT8", [1, 40], [1, 1]), T("INT64", [60, 2]), T("UINT8", [1, 60]), 2, 2
-        ),
+        gather_nd_desc("UINT8 1x40 strides 1x1", "INT64 60x2", "UINT8 1x60", 2, 2),
         "directml",
     ),
     "rows of INT64 indices": (
         "portable",
-        a_gather(T("FLOAT32", [9, 70]), "INT64", 20, [20, 70], axis=0),
+        a_gather(tensor_desc("FLOAT32 9x70"), "INT64", 20, [20, 70], axis=0),
         "clamp",
     ),
     "tuples of INT64 indices": (
         "portable",
-        og.GatherNDDesc(
-            T("INT8", [4, 5, 80]), T("INT64", [1, 30, 2]), T("INT8", [1, 30, 80]), 3, 2
-        ),
+        gather_nd_desc("INT8 4x5x80", "INT64 1x30x2", "INT8 1x30x80", 3, 2),
         "clamp",
     ),
     "rows": (
         "portable",
-        a_gather(T("FLOAT32", [9, 70]), "UINT32", 20, [20, 70], axis=0),
+        a_gather(tensor_desc("FLOAT32 9x70"), "UINT32", 20, [20, 70], axis=0),
         "clamp",
     ),
     "a single row": (
         "portable",
-        a_gather(T("FLOAT16", [9, 6]), "UINT32", 1, [1, 6], axis=0),
+        a_gather(tensor_desc("FLOAT16 9x6"), "UINT32", 1, [1, 6], axis=0),
         "clamp",
     ),
     "narrow elements": (
         "portable",
-        an_elements([1, 9, 3], T("INT32", [1, 40, 3])),
+        an_elements([1, 9, 3], tensor_desc("INT32 1x40x3")),
         "clamp",
     ),
     "elements in front of ones": (
         "portable",
-        an_elements([4, 9, 1], T("UINT64", [4, 40, 1])),
+        an_elements([4, 9, 1], tensor_desc("UINT64 4x40x1")),
         "error",
     ),
     "strided rows": (
         "portable",
-        a_gather(T("FLOAT32", [9, 70], [71, 1]), "INT64", 20, [20, 70], 0),
+        a_gather(tensor_desc("FLOAT32 9x70 strides 71x1"), "INT64", 20, [20, 70], 0),
         "zero",
     ),
 }
@@ -379,7 +368,7 @@ def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
     index_type: str, output: list[int], policy: OutOfRange
 ) -> None:
     tensor = T(index_type, output)
-    desc = og.GatherDesc(T("UINT8", [1, 50]), tensor, T("UINT8", output), 1, 2)
+    desc = gather_desc("UINT8 1x50", tensor, T("UINT8", output), 1, 2)
     for wild in (0.0, 0.3):
         rng = np.random.default_rng(0)
         data = random_data(desc.input_tensor, rng)
@@ -397,36 +386,20 @@ LARGE = 4_000_000
 def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> None:
     t, count = og.TensorDesc, LARGE
     desc: og.Descriptor = {
-        "elements": og.GatherDesc(
-            t("FLOAT32", [1000]), t("UINT32", [count]), t("FLOAT32", [count]), 0, 1
+        "elements": gather_desc(
+            "FLOAT32 1000", t("UINT32", [count]), t("FLOAT32", [count]), 0, 1
         ),
-        "columns": og.GatherDesc(
-            t("FLOAT32", [2000, 3000]),
-            t("UINT32", [1, 2000]),
-            t("FLOAT32", [2000, 2000]),
-            1,
-            1,
+        "columns": gather_desc(
+            "FLOAT32 2000x3000", "UINT32 1x2000", "FLOAT32 2000x2000", 1, 1
         ),
-        "rows": og.GatherDesc(
-            t("FLOAT32", [1000, 400]),
-            t("INT64", [1, 10000]),
-            t("FLOAT32", [10000, 400]),
-            0,
-            1,
+        "rows": gather_desc(
+            "FLOAT32 1000x400", "INT64 1x10000", "FLOAT32 10000x400", 0, 1
         ),
-        "narrow": og.GatherDesc(
-            t("FLOAT32", [1000, 3]),
-            t("INT32", [1, count]),
-            t("FLOAT32", [count, 3]),
-            0,
-            1,
+        "narrow": gather_desc(
+            "FLOAT32 1000x3", t("INT32", [1, count]), t("FLOAT32", [count, 3]), 0, 1
         ),
-        "tuples": og.GatherNDDesc(
-            t("FLOAT32", [1000, 1000]),
-            t("UINT64", [count, 2]),
-            t("FLOAT32", [1, count]),
-            2,
-            2,
+        "tuples": gather_nd_desc(
+            "FLOAT32 1000x1000", t("UINT64", [count, 2]), t("FLOAT32", [1, count]), 2, 2
         ),
         "slices": og.GatherElementsDesc(
             t("FLOAT32", [4, 2**19, 2]),
@@ -434,10 +407,10 @@ def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> 
             t("FLOAT32", [4, 2**19, 2]),
             axis=2,
         ),
-        "strided": og.GatherDesc(
-            t("FLOAT32", [2000, 3000], [3001, 1]),
-            t("UINT32", [1, 2000]),
-            t("FLOAT32", [2000, 2000]),
+        "strided": gather_desc(
+            "FLOAT32 2000x3000 strides 3001x1",
+            "UINT32 1x2000",
+            "FLOAT32 2000x2000",
             1,
             1,
         ),
@@ -452,17 +425,14 @@ def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> 
 def test_a_model_of_one_known_tuple_equals_the_reference(
     tuple_: list[int], policy: OutOfRange
 ) -> None:
-    t = og.TensorDesc
-    desc = og.GatherNDDesc(
-        t("UINT8", [4, 5]), t("INT64", [1, 2]), t("UINT8", [1, 1]), 2, 1
-    )
+    desc = gather_nd_desc("UINT8 4x5", "INT64 1x2", "UINT8 1x1", 2, 1)
     data = random_data(desc.input_tensor, np.random.default_rng(0))
     case = Case(desc, data, np.array([tuple_]))
     check_model_against_reference(case, policy, 17, known=True, target="cpu")
 
 
 def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> None:
-    desc = a_gather(T("FLOAT32", [1, 1000]), "UINT32", 5000, [1, 5000])
+    desc = a_gather(tensor_desc("FLOAT32 1x1000"), "UINT32", 5000, [1, 5000])
     graph = lower(desc, "clamp", target="cpu")
     assert (
         graph.choice
@@ -487,7 +457,9 @@ def reasons(
 
 
 def test_the_reasons_why_a_form_is_passed_over() -> None:
-    wide_rows = a_gather(T("FLOAT32", [9, 4096]), "UINT32", 20, [20, 4096], axis=0)
+    wide_rows = a_gather(
+        tensor_desc("FLOAT32 9x4096"), "UINT32", 20, [20, 4096], axis=0
+    )
     assert reasons(wide_rows) == {
         "repeated rows": (
             "GATHER has one index for a row, this form joins those of elements"
@@ -498,27 +470,25 @@ def test_the_reasons_why_a_form_is_passed_over() -> None:
         "slices": "GATHER shares its indices, this form has one for each element",
         "offsets": 'the data is packed and the policy "clamp" needs no offsets',
     }
-    row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
+    row = a_gather(tensor_desc("FLOAT32 1x9"), "UINT32", 20, [1, 20])
     why = "8 threads share a Gather, this form is the work of one"
     assert reasons(row, threads=8)["elements"] == why
-    strided = a_gather(T("FLOAT32", [3, 9], [10, 1]), "UINT32", 20, [3, 20])
+    strided = a_gather(tensor_desc("FLOAT32 3x9 strides 10x1"), "UINT32", 20, [3, 20])
     why = "InputTensor has strides or padding, this form takes packed data"
     assert reasons(strided)["columns"] == why
-    pairs = og.GatherNDDesc(
-        T("INT8", [4, 5]), T("INT32", [30, 2]), T("INT8", [1, 30]), 2, 2
-    )
+    pairs = gather_nd_desc("INT8 4x5", "INT32 30x2", "INT8 1x30", 2, 2)
     assert (
         reasons(pairs, "zero")["elements"]
         == 'the policy is "zero", this form takes clamp'
     )
-    long = a_gather(T("FLOAT32", [1, 900]), "UINT32", 20, [1, 20])
+    long = a_gather(tensor_desc("FLOAT32 1x900"), "UINT32", 20, [1, 20])
     why = "a zero behind the data costs a copy of 900 elements to gather 20"
     assert reasons(long, "zero")["elements"] == why
 
 
 def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FEWEST_ELEMENTS", 512)
-    row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
+    row = a_gather(tensor_desc("FLOAT32 1x9"), "UINT32", 20, [1, 20])
     assert (
         reasons(row)["elements"] == "the output has 20 elements, a gain begins at 512"
     )
@@ -526,13 +496,7 @@ def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_run_takes_the_cpu_forms() -> None:
     rng = np.random.default_rng(0)
-    desc = og.GatherNDDesc(
-        og.TensorDesc("FLOAT32", [100, 200]),
-        og.TensorDesc("INT64", [5000, 2]),
-        og.TensorDesc("FLOAT32", [1, 5000]),
-        2,
-        2,
-    )
+    desc = gather_nd_desc("FLOAT32 100x200", "INT64 5000x2", "FLOAT32 1x5000", 2, 2)
     data = random_data(desc.input_tensor, rng)
     indices = random_indices(desc, rng, wild=0.1)
     assert same(og.run(desc, data, indices), og.reference(desc, data, indices))

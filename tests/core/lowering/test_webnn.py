@@ -18,7 +18,14 @@ import pytest
 from corpus_cases import corpus
 from folders import ROOT
 from hypothesis import given
+from messages import message_of
 from rings import by_ring
+from short_descriptors import (
+    gather_desc,
+    gather_elements_desc,
+    gather_nd1_desc,
+    gather_nd_desc,
+)
 from strategies import Case, cases, random_data, random_indices
 from webnn_interpreter import METHODS, RefusedStepError, interpret
 
@@ -116,7 +123,7 @@ def test_of_bytes_no_step_is_beyond_what_the_specification_requires() -> None:
 
 
 def test_what_is_beyond_the_specification_is_a_sentence() -> None:
-    desc = og.GatherDesc(T("INT8", [4]), T("UINT32", [2]), T("INT8", [2]), 0, 1)
+    desc = gather_desc("INT8 4", "UINT32 2", "INT8 2", 0, 1)
     steps = og.to_webnn(desc, form="typed").graph.steps
     types = "float16, float32, int32, int8, uint8"
     assert list(beyond_required(steps)) == [
@@ -141,33 +148,17 @@ def test_the_interpreter_has_the_methods_of_the_table() -> None:
 # Planted mistakes.
 
 PLANTED = {
-    "GATHER": og.GatherDesc(
-        T("FLOAT32", [1, 4, 3]), T("INT64", [1, 1, 5]), T("FLOAT32", [1, 4, 5]), 2, 1
+    "GATHER": gather_desc("FLOAT32 1x4x3", "INT64 1x1x5", "FLOAT32 1x4x5", 2, 1),
+    "GATHER of rows": gather_desc(
+        "FLOAT16 1x4x3 bytes 40", "UINT32 1x1x5", "FLOAT16 1x5x3", 1, 1
     ),
-    "GATHER of rows": og.GatherDesc(
-        T("FLOAT16", [1, 4, 3], None, 40),
-        T("UINT32", [1, 1, 5]),
-        T("FLOAT16", [1, 5, 3]),
-        1,
-        1,
+    "GATHER_ELEMENTS": gather_elements_desc(
+        "INT8 2x3x2", "UINT64 2x4x2", "INT8 2x4x2 strides 20x4x2", 1
     ),
-    "GATHER_ELEMENTS": og.GatherElementsDesc(
-        T("INT8", [2, 3, 2]),
-        T("UINT64", [2, 4, 2]),
-        T("INT8", [2, 4, 2], [20, 4, 2]),
-        1,
+    "GATHER_ND1": gather_nd1_desc(
+        "INT32 2x3x4x2", "INT64 1x2x5x2 strides 0x10x2x1", "INT32 1x2x5x2", 4, 3, 1
     ),
-    "GATHER_ND1": og.GatherND1Desc(
-        T("INT32", [2, 3, 4, 2]),
-        T("INT64", [1, 2, 5, 2], [0, 10, 2, 1]),
-        T("INT32", [1, 2, 5, 2]),
-        4,
-        3,
-        1,
-    ),
-    "GATHER_ND": og.GatherNDDesc(
-        T("UINT16", [3, 4]), T("INT32", [6, 2]), T("UINT16", [1, 6]), 2, 2
-    ),
+    "GATHER_ND": gather_nd_desc("UINT16 3x4", "INT32 6x2", "UINT16 1x6", 2, 2),
 }
 
 SAME_SIGN = "where it counts, both have the same sign"
@@ -362,18 +353,14 @@ def test_typed_refuses_data_types_that_webnn_lacks(
     data_type: str, index_type: str, message: str
 ) -> None:
     desc = og.GatherDesc(T(data_type, [4]), T(index_type, [2]), T(data_type, [2]), 0, 1)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(desc, form="typed")
-    assert str(caught.value) == message
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc, form="typed") == message
 
 
 def test_elements_that_int32_does_not_count_are_refused() -> None:
     many = 2**31
     tensor = T("INT8", [many])
-    desc = og.GatherDesc(tensor, T("INT32", [2]), T("INT8", [2]), 0, 1)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(desc)
-    assert str(caught.value) == (
+    desc = gather_desc(tensor, "INT32 2", "INT8 2", 0, 1)
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc) == (
         "InputTensor must have elements that int32 counts for WebNN, got 2147483648"
         " elements"
     )
@@ -381,19 +368,15 @@ def test_elements_that_int32_does_not_count_are_refused() -> None:
 
 def test_data_that_no_module_can_hold_are_refused() -> None:
     count = 2**28 + 1
-    desc = og.GatherDesc(T("INT8", [count]), T("INT32", [2]), T("INT8", [2]), 0, 1)
+    desc = gather_desc(T("INT8", [count]), "INT32 2", "INT8 2", 0, 1)
     data = np.broadcast_to(np.zeros(1, np.int8), count)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(desc, data=data)
-    assert str(caught.value) == (
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc, data=data) == (
         "data must have at most 268435456 bytes as a constant, got 268435457; build of"
         " the module takes InputTensor too"
     )
 
 
-SMALL = og.GatherDesc(
-    T("FLOAT16", [4, 3]), T("INT64", [1, 2]), T("FLOAT16", [4, 2]), 1, 1
-)
+SMALL = gather_desc("FLOAT16 4x3", "INT64 1x2", "FLOAT16 4x2", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -414,9 +397,7 @@ SMALL = og.GatherDesc(
     ],
 )
 def test_a_wrong_option_is_a_sentence(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(SMALL, **options)
-    assert str(caught.value) == message
+    assert message_of(og.OnnxGatherError, og.to_webnn, SMALL, **options) == message
 
 
 # The program as data.
@@ -621,9 +602,7 @@ console.log(results.map((bytes) => [...new Int32Array(bytes.buffer)].join()).joi
 
 @needs_node
 def test_runs_that_overlap_have_their_own_results(tmp_path: Path) -> None:
-    desc = og.GatherDesc(
-        T("INT32", [1, 4]), T("INT32", [1, 2]), T("INT32", [1, 2]), 1, 1
-    )
+    desc = gather_desc("INT32 1x4", "INT32 1x2", "INT32 1x2", 1, 1)
     module = og.to_webnn(desc, "error").to_javascript()
     (tmp_path / "overlapping.mjs").write_text(module, encoding="utf-8")
     (tmp_path / "two.mjs").write_text(OVERLAPPING, encoding="utf-8")
@@ -663,10 +642,10 @@ def test_a_module_says_why_of_each_step() -> None:
 
 
 def test_constants_are_written_as_what_they_are() -> None:
-    desc = og.GatherDesc(
-        T("FLOAT32", [2, 40], [50, 1]),
-        T("INT32", [1, 40], [0, 3]),
-        T("FLOAT32", [40, 40], [41, 1]),
+    desc = gather_desc(
+        "FLOAT32 2x40 strides 50x1",
+        "INT32 1x40 strides 0x3",
+        "FLOAT32 40x40 strides 41x1",
         0,
         1,
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpus_cases import corpus
 from rings import by_ring
+from short_descriptors import gather_desc, gather_elements_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -18,13 +19,7 @@ from onnxgather.core.options import OutOfRange
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero")
 """Those without arithmetic of UINT32, which the CPU provider lacks."""
 
-STRIDED = og.GatherDesc(
-    og.TensorDesc("INT16", [4, 3]),
-    og.TensorDesc("INT32", [1, 2]),
-    og.TensorDesc("INT16", [4, 2], [3, 1]),
-    axis=1,
-    index_dimensions=1,
-)
+STRIDED = gather_desc("INT16 4x3", "INT32 1x2", "INT16 4x2 strides 3x1", 1, 1)
 
 
 def test_its_gathers_are_along_axis_0_and_nothing_scatters() -> None:
@@ -74,11 +69,8 @@ def test_a_mistake_in_the_map_of_a_strided_output_shows(
 
 
 def test_a_tensor_that_int32_does_not_count_is_refused() -> None:
-    desc = og.GatherElementsDesc(
-        og.TensorDesc("UINT8", [2**31]),
-        og.TensorDesc("UINT32", [2]),
-        og.TensorDesc("UINT8", [2]),
-        0,
+    desc = gather_elements_desc(
+        og.TensorDesc("UINT8", [2**31]), "UINT32 2", "UINT8 2", 0
     )
     with pytest.raises(OnnxGatherError) as caught:
         to_onnx_for_webnn(desc, "error")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from messages import message_of
 from onnx import helper
 
 from onnxgather.core.descriptors.arrays import Array
@@ -66,16 +67,13 @@ class TestInputs:
     ) -> None:
         path = tmp_path / "x.npz"
         objects: Any = np.array([{}], object)
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
-        assert str(caught.value) == f"{path}: no such file or directory"
+        assert message_of(OnnxGatherError, read_inputs, str(path)) == (
+            f"{path}: no such file or directory"
+        )
         with path.open("wb") as file:
             np.save(file, DATA)
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
-        assert (
-            str(caught.value)
-            == f"{path}: must be an .npz file of arrays, got an .npy file, which a"
+        assert message_of(OnnxGatherError, read_inputs, str(path)) == (
+            f"{path}: must be an .npz file of arrays, got an .npy file, which a"
             " DxDispatch program names by sourcePath"
         )
         np.savez(path, objects, allow_pickle=True)
@@ -208,9 +206,9 @@ class TestMembers:
         path = tmp_path / "x.npz"
         np.savez(path, allow_pickle=False, **arrays)
         monkeypatch.setattr(StoredArray, "read", None)
-        with pytest.raises(OnnxGatherError) as caught:
-            checked(network, read_inputs(str(path)))
-        assert str(caught.value) == message.format(model=network.path)
+        assert message_of(
+            OnnxGatherError, checked, network, read_inputs(str(path))
+        ) == (message.format(model=network.path))
 
     def test_members_have_a_limit_together(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

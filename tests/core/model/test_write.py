@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from messages import message_of
 from model_metadata import metadata_of
+from short_descriptors import (
+    gather_desc,
+    gather_elements_desc,
+    gather_nd1_desc,
+    gather_nd_desc,
+    tensor_desc,
+)
 
 import onnxgather as og
 from onnxgather.core.lowering import lower
@@ -20,9 +28,9 @@ T = og.TensorDesc
 def gather(index_type: str = "UINT32", **tensors: og.TensorDesc) -> og.GatherDesc:
     """Return a GATHER along the last of three dimensions, the first of them padding."""
     defaults = {
-        "input_tensor": T("FLOAT32", [1, 4, 3]),
+        "input_tensor": tensor_desc("FLOAT32 1x4x3"),
         "indices_tensor": T(index_type, [1, 2, 2]),
-        "output_tensor": T("FLOAT32", [4, 2, 2]),
+        "output_tensor": tensor_desc("FLOAT32 4x2x2"),
     }
     return og.GatherDesc(**defaults | tensors, axis=2, index_dimensions=2)
 
@@ -48,23 +56,14 @@ def listing(desc: og.Descriptor, policy: OutOfRange = "clamp") -> str:
 
 
 STRIDED = gather(
-    input_tensor=T("FLOAT32", [1, 4, 3], [0, 1, 4]),
-    indices_tensor=T("INT32", [1, 2, 2], [0, 1, 0]),
-    output_tensor=T("FLOAT32", [4, 2, 2], [5, 2, 1]),
+    input_tensor=tensor_desc("FLOAT32 1x4x3 strides 0x1x4"),
+    indices_tensor=tensor_desc("INT32 1x2x2 strides 0x1x0"),
+    output_tensor=tensor_desc("FLOAT32 4x2x2 strides 5x2x1"),
 )
-ELEMENTS = og.GatherElementsDesc(
-    T("FLOAT16", [3, 4]), T("INT32", [2, 4]), T("FLOAT16", [2, 4]), axis=0
-)
-TUPLES = og.GatherNDDesc(
-    T("INT8", [3, 4, 2]), T("INT64", [1, 5, 2]), T("INT8", [1, 5, 2]), 3, 2
-)
-BATCHED = og.GatherND1Desc(
-    T("FLOAT16", [1, 3, 2, 2]),
-    T("UINT32", [1, 3, 2, 2]),
-    T("FLOAT16", [1, 1, 3, 2]),
-    3,
-    3,
-    1,
+ELEMENTS = gather_elements_desc("FLOAT16 3x4", "INT32 2x4", "FLOAT16 2x4", 0)
+TUPLES = gather_nd_desc("INT8 3x4x2", "INT64 1x5x2", "INT8 1x5x2", 3, 2)
+BATCHED = gather_nd1_desc(
+    "FLOAT16 1x3x2x2", "UINT32 1x3x2x2", "FLOAT16 1x1x3x2", 3, 3, 1
 )
 RANK_8 = og.GatherDesc(
     T("INT8", [2] * 8),
@@ -277,9 +276,9 @@ def test_each_opset_has_its_ir_version(opset: int, ir_version: int) -> None:
 
 @pytest.mark.parametrize("opset", [12, 26, True, "17", None, 17.0, 26 * 10**9])
 def test_opset_must_be_supported(opset: Any) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_onnx(gather(), opset=opset)
-    assert str(caught.value) == f"opset must be an integer from 13 to 25, got {opset!r}"
+    assert message_of(og.OnnxGatherError, og.to_onnx, gather(), opset=opset) == (
+        f"opset must be an integer from 13 to 25, got {opset!r}"
+    )
 
 
 def test_opset_may_be_a_numpy_integer() -> None:
@@ -290,15 +289,17 @@ def test_opset_may_be_a_numpy_integer() -> None:
 @pytest.mark.parametrize("threads", [0, -3, 1.5, True, "2", [1], 1025])
 @pytest.mark.parametrize("target", ["portable", "cpu"])
 def test_threads_must_be_a_number_of_threads(target: Any, threads: Any) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_onnx(gather(), target=target, threads=threads)
     assert (
-        str(caught.value)
+        message_of(
+            og.OnnxGatherError, og.to_onnx, gather(), target=target, threads=threads
+        )
         == f"threads must be an integer from 1 to 1024, got {threads!r}"
     )
 
 
-@pytest.mark.parametrize("wrong", [None, "x", {"type": "GATHER"}, T("INT8", [1])])
+@pytest.mark.parametrize(
+    "wrong", [None, "x", {"type": "GATHER"}, tensor_desc("INT8 1")]
+)
 def test_descriptor_must_be_one(wrong: Any) -> None:
     calls: list[Any] = [
         lambda: og.to_onnx(wrong),
@@ -312,11 +313,8 @@ def test_descriptor_must_be_one(wrong: Any) -> None:
     if isinstance(wrong, str):
         hint = "; each of og.load(PATH).dispatches has a descriptor"
     for call in calls:
-        with pytest.raises(og.DescriptorError) as caught:
-            call()
-        assert (
-            str(caught.value)
-            == "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
+        assert message_of(og.DescriptorError, call) == (
+            "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
             f" GatherND1Desc, got {wrong!r}{hint}"
         )
 
@@ -348,9 +346,9 @@ def test_opset_is_limited_by_the_installed_onnx(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 20)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_onnx(gather(), opset=21)
-    assert str(caught.value) == "opset must be an integer from 13 to 20, got 21"
+    assert message_of(og.OnnxGatherError, og.to_onnx, gather(), opset=21) == (
+        "opset must be an integer from 13 to 20, got 21"
+    )
 
 
 @pytest.mark.parametrize("target", ["gpu", None, ["portable"]])
@@ -374,24 +372,34 @@ def test_known_indices_are_normalised_initializers() -> None:
 
 
 def test_known_indices_must_fit_and_be_in_range_where_that_is_asked_for() -> None:
-    with pytest.raises(og.DescriptorError) as misfit:
-        og.to_onnx(gather(), indices=np.zeros((2, 2), np.uint32))
     assert (
-        str(misfit.value)
+        message_of(
+            og.DescriptorError,
+            og.to_onnx,
+            gather(),
+            indices=np.zeros((2, 2), np.uint32),
+        )
         == "IndicesTensor must be an array of uint32 (1, 2, 2), got uint32 (2, 2)"
     )
-    with pytest.raises(og.IndexOutOfRangeError) as outside:
-        og.to_onnx(gather(), "error", indices=np.full((1, 2, 2), 3, np.uint32))
-    assert str(outside.value) == "IndicesTensor[0,0,0] must be in [0, 3), got 3"
+    assert (
+        message_of(
+            og.IndexOutOfRangeError,
+            og.to_onnx,
+            gather(),
+            "error",
+            indices=np.full((1, 2, 2), 3, np.uint32),
+        )
+        == "IndicesTensor[0,0,0] must be in [0, 3), got 3"
+    )
 
 
 def test_model_beyond_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onnxgather.core.model.write.LARGEST_MODEL", 2**16 + 30)
     desc = gather("INT64")
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_onnx(desc, indices=np.zeros((1, 2, 2), np.int64))
     assert (
-        str(caught.value)
+        message_of(
+            og.OnnxGatherError, og.to_onnx, desc, indices=np.zeros((1, 2, 2), np.int64)
+        )
         == "a model must be smaller than 2 GiB, got 32 bytes of normalised indices"
     )
 
@@ -400,19 +408,14 @@ def test_model_beyond_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_billion_known_indices_are_refused_before_they_are_read(
     target: Target,
 ) -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("INT8", [3]),
-        og.TensorDesc("INT64", [10**9]),
-        og.TensorDesc("INT8", [10**9]),
-        axis=0,
-        index_dimensions=1,
+    desc = gather_desc(
+        "INT8 3", og.TensorDesc("INT64", [10**9]), og.TensorDesc("INT8", [10**9]), 0, 1
     )
     indices = np.broadcast_to(np.int64(1), 10**9)  # of 8 bytes
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_onnx(desc, target=target, indices=indices)
-    assert (
-        str(caught.value)
-        == "a model must be smaller than 2 GiB, got at least 4000000000 bytes of"
+    assert message_of(
+        og.OnnxGatherError, og.to_onnx, desc, target=target, indices=indices
+    ) == (
+        "a model must be smaller than 2 GiB, got at least 4000000000 bytes of"
         " normalised indices"
     )
 
@@ -435,7 +438,11 @@ def test_large_descriptors_make_small_models() -> None:
 def test_axes_beyond_2_31_never_take_int32_indices(operator: str, target: Any) -> None:
     """ONNX Runtime's Gather crashes on them, and known negative ones would overflow."""
     size = 3_000_000_000
-    data, indices, output = T("UINT8", [size]), T("INT32", [600]), T("UINT8", [600])
+    data, indices, output = (
+        T("UINT8", [size]),
+        tensor_desc("INT32 600"),
+        tensor_desc("UINT8 600"),
+    )
     desc = (
         og.GatherDesc(data, indices, output, 0, 1)
         if operator == "GATHER"

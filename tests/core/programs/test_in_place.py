@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import message_of
 from small_programs import gather, shown, small_program
 
 import onnxgather as og
@@ -139,9 +140,7 @@ class TestRefusals:
         ids=["execute", "dispatches", "program_to_onnx"],
     )
     def test_all_that_computes_a_program_refuses_it(self, use: Any) -> None:
-        with pytest.raises(og.FileFormatError) as caught:
-            use()
-        assert str(caught.value) == f"p.json: {TOLD}; {MENDING}"
+        assert message_of(og.FileFormatError, use) == f"p.json: {TOLD}; {MENDING}"
 
     def test_with_its_real_bindings_it_runs_and_is_told(self) -> None:
         notes, asked = list[str](), list[Any]()

@@ -14,6 +14,7 @@ from command_line import DATA_4X3, DESC, INDICES
 from folders import MODELS
 from onnx import helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
+from short_descriptors import gather_desc
 
 import onnxgather as og
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
@@ -156,12 +157,12 @@ def test_names_and_prefixes_of_a_model_are_of_no_matter() -> None:
 
 
 def test_strides_are_read_back() -> None:
-    strided = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [4, 3], [1, 4]),
+    strided = gather_desc(
+        "FLOAT32 4x3 strides 1x4",
         og.TensorDesc("UINT32", [1, 2], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
-        og.TensorDesc("FLOAT32", [4, 2], [3, 1]),
-        axis=1,
-        index_dimensions=1,
+        "FLOAT32 4x2 strides 3x1",
+        1,
+        1,
     )
     (dispatch,) = load(og.to_onnx(strided)).dispatches
     assert dispatch.descriptor == strided
@@ -300,13 +301,7 @@ class TestLies:
         assert refusal("m.onnx") == f"m.onnx: {sentence}"
 
     def test_a_descriptor_of_other_sizes_names_the_metadata(self) -> None:
-        other = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [5, 3]),
-            og.TensorDesc("UINT32", [1, 2]),
-            og.TensorDesc("FLOAT32", [5, 2]),
-            axis=1,
-            index_dimensions=1,
-        )
+        other = gather_desc("FLOAT32 5x3", "UINT32 1x2", "FLOAT32 5x2", 1, 1)
         save(stamped(og.to_onnx(DESC), descriptor=og.to_dict(other)), "m.onnx")
         assert (
             refusal("m.onnx")
@@ -315,13 +310,7 @@ class TestLies:
         )
 
     def test_a_descriptor_of_another_type_names_the_metadata(self) -> None:
-        other = og.GatherDesc(
-            DESC.input_tensor,
-            og.TensorDesc("INT64", [1, 2]),
-            DESC.output_tensor,
-            axis=1,
-            index_dimensions=1,
-        )
+        other = gather_desc(DESC.input_tensor, "INT64 1x2", DESC.output_tensor, 1, 1)
         save(stamped(og.to_onnx(DESC), descriptor=og.to_dict(other)), "m.onnx")
         assert (
             refusal("m.onnx")

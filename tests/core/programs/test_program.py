@@ -19,13 +19,14 @@ import pytest
 from folders import DATA, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import message_of
+from short_descriptors import gather_desc, gather_elements_desc
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import (
     Descriptor,
     GatherDesc,
-    GatherElementsDesc,
 )
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
@@ -182,9 +183,9 @@ def test_messages_show_the_path_as_given(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.json").write_text("[]")
-    with pytest.raises(FileFormatError) as error:
-        read_program("./p.json")
-    assert str(error.value) == "./p.json: $ must have a descriptor, got an empty array"
+    assert message_of(FileFormatError, read_program, "./p.json") == (
+        "./p.json: $ must have a descriptor, got an empty array"
+    )
 
 
 OTHER_FILES = {
@@ -207,11 +208,8 @@ OTHER_FILES = {
 
 @pytest.mark.parametrize("kind", OTHER_FILES)
 def test_a_file_of_another_kind_is_called_so(kind: str):
-    with pytest.raises(FileFormatError) as error:
-        parse_program(OTHER_FILES[kind], "p")
-    assert (
-        str(error.value)
-        == f"p: must be a DxDispatch program, which is JSON, got {kind}"
+    assert message_of(FileFormatError, parse_program, OTHER_FILES[kind], "p") == (
+        f"p: must be a DxDispatch program, which is JSON, got {kind}"
     )
 
 
@@ -241,9 +239,9 @@ TOO_LARGE = (
 
 @POSIX
 def test_a_program_without_an_end_is_refused():
-    with pytest.raises(FileFormatError) as error:
-        read_program("/dev/zero")
-    assert str(error.value) == f"/dev/zero: {TOO_LARGE}"
+    assert message_of(FileFormatError, read_program, "/dev/zero") == (
+        f"/dev/zero: {TOO_LARGE}"
+    )
 
 
 @POSIX
@@ -280,9 +278,7 @@ OTHER_OPERATOR = (
 
 def test_another_operator_may_be_there_and_not_be_dispatched():
     program = with_another_operator()
-    with pytest.raises(FileFormatError) as error:
-        run(program)
-    assert str(error.value) == OTHER_OPERATOR
+    assert message_of(FileFormatError, run, program) == OTHER_OPERATOR
     program["commands"].pop()
     assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
 
@@ -298,19 +294,17 @@ def test_the_gathers_of_a_program_are_read_without_its_other_operators():
     assert found.left_out == ("$.dispatchables.add", "$.commands[2]")
     del program["dispatchables"]["g"]
     program["commands"] = program["commands"][2:]
-    with pytest.raises(FileFormatError) as error:
-        parse_program(json.dumps(program), "p.json")
-    assert str(error.value) == OTHER_OPERATOR
+    assert (
+        message_of(FileFormatError, parse_program, json.dumps(program), "p.json")
+        == OTHER_OPERATOR
+    )
 
 
 def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
     program = small()
     program["resources"]["y"]["initialValues"]["valueCount"] = 2**28
-    with pytest.raises(FileFormatError) as error:
-        run(program)
-    assert (
-        str(error.value)
-        == "p.json: $.resources must take at most 1073741824 bytes when it runs, with"
+    assert message_of(FileFormatError, run, program) == (
+        "p.json: $.resources must take at most 1073741824 bytes when it runs, with"
         " all "
         f"resources, got {2**30 + 16 + 20}"
     )
@@ -329,11 +323,8 @@ def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
         OutputTensor={"DataType": "UINT8", "Sizes": [2**26]},
     )
     assert len(parse_program(json.dumps(program), "p").dispatch_commands) == 1
-    with pytest.raises(FileFormatError) as error:
-        run(program)
-    assert (
-        str(error.value)
-        == "p.json: $.commands[0] must take at most 1073741824 bytes when it runs,"
+    assert message_of(FileFormatError, run, program) == (
+        "p.json: $.commands[0] must take at most 1073741824 bytes when it runs,"
         f" with all resources, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
     )
 
@@ -395,9 +386,9 @@ def test_repeated_entries_are_all_read_and_the_last_counts():
     )
     assert run(doubled) == ["Resource 'y': 14, 12, 14, 11, 13"]
     broken = text.replace('"x": {', '"x": {}, "x": {')
-    with pytest.raises(FileFormatError) as error:
-        run(broken)
-    assert str(error.value) == "p.json: $.resources.x.initialValues is required"
+    assert message_of(FileFormatError, run, broken) == (
+        "p.json: $.resources.x.initialValues is required"
+    )
 
 
 def test_the_first_of_repeated_fields_counts():
@@ -550,18 +541,21 @@ def test_errors_of_the_operator_name_file_and_command():
         raise IndexOutOfRangeError("too far")
 
     program = parse_program(json.dumps(small()), "p.json")
-    with pytest.raises(IndexOutOfRangeError) as error:
-        list(execute(program, fail, output_folder="."))
-    assert str(error.value) == "p.json: $.commands[0]: too far"
+    assert (
+        message_of(
+            IndexOutOfRangeError,
+            lambda: list(execute(program, fail, output_folder=".")),
+        )
+        == "p.json: $.commands[0]: too far"
+    )
 
 
 def test_an_operator_that_returns_something_else_is_noticed():
     program = parse_program(json.dumps(small()), "p.json")
-    with pytest.raises(DescriptorError) as error:
-        list(program.dispatched(lambda desc, data, indices: data))
-    assert (
-        str(error.value)
-        == "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
+    assert message_of(
+        DescriptorError, list, program.dispatched(lambda desc, data, indices: data)
+    ) == (
+        "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
         " float32 (4,)"
     )
 
@@ -571,10 +565,8 @@ def test_lack_of_memory_in_an_operator_is_our_error():
         raise MemoryError
 
     program = parse_program(json.dumps(small()), "p.json")
-    with pytest.raises(FileFormatError) as error:
-        list(program.dispatched(fail))
-    assert (
-        str(error.value) == "p.json: $.commands[0]: there is no memory for its tensors"
+    assert message_of(FileFormatError, list, program.dispatched(fail)) == (
+        "p.json: $.commands[0]: there is no memory for its tensors"
     )
 
 
@@ -696,9 +688,9 @@ def test_files_outside_the_output_folder_are_refused_before_anything_runs(
     outside = str(tmp_path / "y.bin")
     for target in ("../y.bin", outside):
         program = parse_program(json.dumps(write(target)), "p.json")
-        with pytest.raises(FileFormatError) as error:
-            execute(program, reference, output_folder=str(folder))
-        assert str(error.value) == (
+        assert message_of(
+            FileFormatError, execute, program, reference, output_folder=str(folder)
+        ) == (
             "p.json: $.commands[1].targetPath must stay in the output folder, got "
             + repr(target if len(target) <= 60 else target[:60] + "...")
         )
@@ -710,10 +702,8 @@ def test_files_outside_the_output_folder_are_refused_before_anything_runs(
 @POSIX
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(FileFormatError) as error:
-        run(write("file/y.bin"), tmp_path)
-    assert (
-        str(error.value) == "p.json: $.commands[1].targetPath: file exists: file/y.bin"
+    assert message_of(FileFormatError, run, write("file/y.bin"), tmp_path) == (
+        "p.json: $.commands[1].targetPath: file exists: file/y.bin"
     )
     assert os.listdir(tmp_path) == ["file"]
 
@@ -783,9 +773,7 @@ def test_write_program_keeps_every_bit(data_type: TensorDataType):
 )
 def test_write_program_keeps_any_float(bits: list[int], width: int):
     kind = TensorDataType(f"FLOAT{width}")
-    desc = GatherDesc(
-        TensorDesc(kind, [4]), TensorDesc("UINT32", [1]), TensorDesc(kind, [1]), 0, 1
-    )
+    desc = gather_desc(TensorDesc(kind, [4]), "UINT32 1", TensorDesc(kind, [1]), 0, 1)
     data = np.array([b % 2**width for b in bits], f"u{width // 8}").view(kind.numpy)
     text = write_program(desc, data, np.zeros(1, np.uint32))
     (found,) = parse_program(text, "p").dispatched(reference)
@@ -794,21 +782,20 @@ def test_write_program_keeps_any_float(bits: list[int], width: int):
 
 def test_write_program_refuses_arrays_of_other_tensors():
     desc = from_dict(small()["dispatchables"]["g"])
-    with pytest.raises(DescriptorError) as error:
-        write_program(desc, np.zeros(4, np.float32), np.zeros(5, np.int32))
     assert (
-        str(error.value)
+        message_of(
+            DescriptorError,
+            write_program,
+            desc,
+            np.zeros(4, np.float32),
+            np.zeros(5, np.int32),
+        )
         == "IndicesTensor must be an array of uint32 (5,), got int32 (5,)"
     )
 
 
 def test_a_long_list_is_wrapped_and_read_back():
-    desc = GatherElementsDesc(
-        TensorDesc("FLOAT32", [500]),
-        TensorDesc("UINT32", [1]),
-        TensorDesc("FLOAT32", [1]),
-        0,
-    )
+    desc = gather_elements_desc("FLOAT32 500", "UINT32 1", "FLOAT32 1", 0)
     data = (np.arange(500, dtype=np.float32) - 250) * np.float32(1e-7)
     text = write_program(desc, data, np.array([499], np.uint32))
     assert max(map(len, text.splitlines())) <= 100

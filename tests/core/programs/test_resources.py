@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import message_of
 
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.documents import Field
@@ -218,9 +219,9 @@ def test_lack_of_memory_is_our_error(monkeypatch: pytest.MonkeyPatch):
 
     found = read([1], "UINT8")
     monkeypatch.setattr(np, "zeros", no_memory)
-    with pytest.raises(FileFormatError) as error:
-        found.initial_bytes()
-    assert str(error.value) == "$: there is no memory for its 4 bytes"
+    assert message_of(FileFormatError, found.initial_bytes) == (
+        "$: there is no memory for its 4 bytes"
+    )
 
 
 def save(path: Path, array: Any, version: tuple[int, int] = (1, 0)) -> None:
@@ -458,9 +459,9 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path):
     real = os.path.realpath(tmp_path / "x.bin")
     assert str(error.value) == f"{SOURCE}: the file changed while it was used: {real}"
     (tmp_path / "x.bin").unlink()
-    with pytest.raises(FileFormatError) as error:
-        found.initial_bytes()
-    assert str(error.value) == f"{SOURCE}: no such file or directory: {real}"
+    assert message_of(FileFormatError, found.initial_bytes) == (
+        f"{SOURCE}: no such file or directory: {real}"
+    )
 
 
 @settings(deadline=None)  # it writes files

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from messages import message_of
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -311,11 +312,10 @@ class TestWriteFile:
     ) -> None:
         path = tmp_path / "y.bin"
         path.write_bytes(before)
-        with pytest.raises(FileFormatError) as error:
-            run(writing("y.bin", [1]), folder=tmp_path)
-        assert (
-            str(error.value)
-            == "p.json: $.commands[0].targetPath must name a file that is new, is empty"
+        assert message_of(
+            FileFormatError, run, writing("y.bin", [1]), folder=tmp_path
+        ) == (
+            "p.json: $.commands[0].targetPath must name a file that is new, is empty"
             " or has these bytes already, as bytes do not say who wrote them; --force"
             " replaces any file, got 'y.bin'"
         )
@@ -481,10 +481,8 @@ class TestWriteFile:
 
         monkeypatch.setattr(secrets, "token_hex", guessed)
         (out / ".onnxgather.guessed.partial").symlink_to(tmp_path / "precious")
-        with pytest.raises(FileFormatError) as error:
-            run(writing("y.bin"), folder=out)
-        assert (
-            str(error.value) == "p.json: $.commands[0].targetPath: file exists: y.bin"
+        assert message_of(FileFormatError, run, writing("y.bin"), folder=out) == (
+            "p.json: $.commands[0].targetPath: file exists: y.bin"
         )
         assert (tmp_path / "precious").read_bytes() == b"precious"
         assert os.listdir(out) == [".onnxgather.guessed.partial"]
@@ -529,9 +527,9 @@ class TestDataTypes:
             (found,) = parsed.dispatched(reference)
             assert found.data.tobytes() == content[:2].tobytes()
         else:
-            with pytest.raises(FileFormatError) as error:
-                list(parsed.dispatched(reference))
-            assert str(error.value) == sentence
+            assert message_of(FileFormatError, list, parsed.dispatched(reference)) == (
+                sentence
+            )
 
     def test_an_npy_file_of_another_type_is_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import HELPERS, MODELS
+from messages import message_of
 from rings import one_quick_in
 from stub_runtime import environment
 from terminal import run_on_terminal
@@ -137,9 +138,17 @@ class TestSessions:
             assert gathered().tobytes() == WANTED.tobytes()
             worker = _shared(*find_runtime(PROVIDERS["directml"]))
             worker.timeout = 0.5 if "sleep" in change else 30
-            with pytest.raises(ProviderError) as caught:
-                og.run(DESC, DATA, np.array([[1, 0]], np.uint32), provider="directml")
-            assert str(caught.value) == f"DmlExecutionProvider failed: {reason}"
+            assert (
+                message_of(
+                    ProviderError,
+                    og.run,
+                    DESC,
+                    DATA,
+                    np.array([[1, 0]], np.uint32),
+                    provider="directml",
+                )
+                == f"DmlExecutionProvider failed: {reason}"
+            )
             worker.timeout = 30
 
     def test_a_host_takes_arrays_alone(self, make: Callable[..., Path]) -> None:
@@ -151,11 +160,8 @@ class TestSessions:
             lambda: session.run(value, INDICES),
             lambda: session.run(type("Tensor", (), {"__dlpack__": None})(), INDICES),
         ):
-            with pytest.raises(ProviderError) as caught:
-                call()
-            assert (
-                str(caught.value)
-                == "DmlExecutionProvider runs in another program here, which takes"
+            assert message_of(ProviderError, call) == (
+                "DmlExecutionProvider runs in another program here, which takes"
                 " arrays of numpy alone: no OrtValue and no DLPack"
             )
 
@@ -163,11 +169,14 @@ class TestSessions:
         self, make: Callable[..., Path]
     ) -> None:
         make()
-        with pytest.raises(ProviderError) as caught:
-            og.Session(DESC, "directml", provider_options={"device_id": "0"})
-        assert (
-            str(caught.value)
-            == "DmlExecutionProvider cannot run the model: the program that runs it"
+        assert message_of(
+            ProviderError,
+            og.Session,
+            DESC,
+            "directml",
+            provider_options={"device_id": "0"},
+        ) == (
+            "DmlExecutionProvider cannot run the model: the program that runs it"
             " here takes no options of the provider"
         )
 
@@ -175,22 +184,16 @@ class TestSessions:
         self, make: Callable[..., Path]
     ) -> None:
         make("InferenceSession.open = lambda _: 1 / 0")
-        with pytest.raises(ProviderError) as caught:
-            gathered()
-        assert (
-            str(caught.value)
-            == "DmlExecutionProvider cannot run the model: division by zero"
+        assert message_of(ProviderError, gathered) == (
+            "DmlExecutionProvider cannot run the model: division by zero"
         )
 
     def test_a_node_that_a_host_puts_elsewhere_is_told(
         self, make: Callable[..., Path]
     ) -> None:
         make("PLACE = 'CPUExecutionProvider'")
-        with pytest.raises(ProviderError) as caught:
-            gathered()
-        assert (
-            str(caught.value)
-            == "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
+        assert message_of(ProviderError, gathered) == (
+            "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
             "CPUExecutionProvider"
         )
 

@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 from corpus_cases import corpus
+from messages import message_of
+from short_descriptors import tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, NodeCase
@@ -115,7 +117,7 @@ def test_the_buffer_keeps_its_elements_and_the_part_of_one(
     total: int, counts: tuple[int, int]
 ) -> None:
     data = og.TensorDesc("FLOAT64", [2], total_tensor_size_in_bytes=total)
-    indices, output = og.TensorDesc("INT32", [2]), og.TensorDesc("FLOAT64", [2])
+    indices, output = tensor_desc("INT32 2"), tensor_desc("FLOAT64 2")
     found = substitute_of(
         og.GatherDesc(data, indices, output, axis=0, index_dimensions=1), WEBGPU
     )
@@ -243,9 +245,9 @@ class TestSession:
             assert np.array_equal(
                 found, og.reference(gather("FLOAT32", "UINT64"), data, given, policy)
             )
-            with pytest.raises(ProviderError) as caught:
-                session.run(data, np.array([[0, 2**31]], np.uint64))
-            assert str(caught.value) == (
+            assert message_of(
+                ProviderError, session.run, data, np.array([[0, 2**31]], np.uint64)
+            ) == (
                 "CPUExecutionProvider reads the low 32 bits of UINT64 indices: "
                 "IndicesTensor[0,1] must be in [0, 2147483648), got 2147483648"
             )
@@ -261,5 +263,5 @@ class TestSession:
 def test_a_tensor_has_the_same_fields_but_for_its_type() -> None:
     given = substitute("INT16").given.input_tensor
     assert msgspec.structs.asdict(given) == msgspec.structs.asdict(
-        og.TensorDesc("UINT32", [2, 3])
+        tensor_desc("UINT32 2x3")
     )

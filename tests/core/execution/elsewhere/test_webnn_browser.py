@@ -12,6 +12,8 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import MODELS
+from messages import message_of
+from short_descriptors import gather_nd_desc
 from stub_browser import fake_browser
 from webnn_mistakes import changed_programs, differing_arrays
 
@@ -84,9 +86,12 @@ class TestASession:
         self, make: Callable[..., None]
     ) -> None:
         make()
-        with pytest.raises(IndexOutOfRangeError) as caught:
-            og.run(DESC, DATA, OUT_OF_RANGE, "error", "webnn")
-        assert str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 7"
+        assert (
+            message_of(
+                IndexOutOfRangeError, og.run, DESC, DATA, OUT_OF_RANGE, "error", "webnn"
+            )
+            == "IndicesTensor[0,0] must be in [0, 3), got 7"
+        )
 
     @pytest.mark.slow
     def test_a_crash_of_the_browser_costs_that_call_alone(
@@ -95,9 +100,14 @@ class TestASession:
         has_indices = "if blobs[-8:] == bytes([1, 0, 0, 0, 0, 0, 0, 0])"
         crash = "os.write(2, b'FATAL:litert'); os.kill(os.getpid(), 6)"
         make(change=f"{has_indices}: {crash}")
-        with pytest.raises(ProviderError) as caught:
-            og.run(DESC, DATA, np.array([[1, 0]], np.uint32), provider="webnn")
-        assert str(caught.value) == (
+        assert message_of(
+            ProviderError,
+            og.run,
+            DESC,
+            DATA,
+            np.array([[1, 0]], np.uint32),
+            provider="webnn",
+        ) == (
             "webnn failed: the worker ended with exit code 1; it printed: host: the"
             " browser died of SIGABRT; it printed: FATAL:litert"
         )
@@ -111,12 +121,28 @@ class TestASession:
         rule = "webnn must run a descriptor, got an ONNX model"
         assert str(caught.value) == f"{rule}; {cure}"
         rule = "webnn must have none of the options of ONNX models, got"
-        with pytest.raises(ProviderError) as caught:
-            og.run(DESC, DATA, INDICES, provider="webnn", target="cpu")
-        assert str(caught.value) == f"{rule} a target; {cure}"
-        with pytest.raises(ProviderError) as caught:
-            og.Session(DESC, "webnn", provider_options={"deviceType": "npu"})
-        assert str(caught.value) == f"{rule} options of a provider; {cure}"
+        assert (
+            message_of(
+                ProviderError,
+                og.run,
+                DESC,
+                DATA,
+                INDICES,
+                provider="webnn",
+                target="cpu",
+            )
+            == f"{rule} a target; {cure}"
+        )
+        assert (
+            message_of(
+                ProviderError,
+                og.Session,
+                DESC,
+                "webnn",
+                provider_options={"deviceType": "npu"},
+            )
+            == f"{rule} options of a provider; {cure}"
+        )
 
     def test_bytes_of_another_number_stay_as_they_are(self) -> None:
         output_tensor = DESC.output_tensor
@@ -299,13 +325,7 @@ class TestABrowser:
     @pytest.mark.slow
     @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
     def test_a_mistake_in_each_step_shows(self, policy: og.OutOfRange) -> None:
-        desc = og.GatherNDDesc(
-            og.TensorDesc("FLOAT32", [3, 2]),
-            og.TensorDesc("INT64", [4, 2]),
-            og.TensorDesc("FLOAT32", [1, 4]),
-            2,
-            2,
-        )
+        desc = gather_nd_desc("FLOAT32 3x2", "INT64 4x2", "FLOAT32 1x4", 2, 2)
         own = og.to_webnn(desc, policy)
         seen = set[str]()
         shown = set[str]()
