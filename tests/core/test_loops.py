@@ -11,13 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from short_descriptors import (
-    gather_desc,
-    gather_elements_desc,
-    gather_nd1_desc,
-    gather_nd_desc,
-    tensor_desc,
-)
+from short_descriptors import descriptor, tensor_desc
 from strategies import Case, cases
 
 import onnxgather as og
@@ -29,7 +23,7 @@ from onnxgather.core.options import POLICIES, OutOfRange
 
 T = og.TensorDesc
 
-WORKED = gather_desc("FLOAT16 1x6x4", "INT64 1x2x3", "FLOAT16 2x3x4", 1, 2)
+WORKED = descriptor("GATHER: FLOAT16 1x6x4, INT64 1x2x3, FLOAT16 2x3x4, 1, 2")
 """The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3
 indices."""
 
@@ -62,12 +56,9 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="worked example",
         ),
         pytest.param(
-            gather_desc(
-                "FLOAT32 4x3 strides 1x5",
-                "UINT32 1x2 strides 0x2",
-                "FLOAT32 4x2 strides 3x1",
-                1,
-                1,
+            descriptor(
+                "GATHER: FLOAT32 4x3 strides 1x5, UINT32 1x2 strides 0x2,"
+                " FLOAT32 4x2 strides 3x1, 1, 1"
             ),
             loops(
                 sizes=(4, 2),
@@ -84,7 +75,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER, strided",
         ),
         pytest.param(
-            gather_elements_desc("INT8 3x4", "INT32 2x4", "INT8 2x4", 0),
+            descriptor("GATHER_ELEMENTS: INT8 3x4, INT32 2x4, INT8 2x4, 0"),
             loops(
                 sizes=(2, 4),
                 data_strides=(0, 1),
@@ -100,7 +91,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER_ELEMENTS",
         ),
         pytest.param(
-            gather_nd_desc("INT16 3x4x2", "INT64 1x5x2", "INT16 1x5x2", 3, 2),
+            descriptor("GATHER_ND: INT16 3x4x2, INT64 1x5x2, INT16 1x5x2, 3, 2"),
             loops(
                 sizes=(5, 2),
                 data_strides=(0, 1),
@@ -117,7 +108,9 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER_ND",
         ),
         pytest.param(
-            gather_nd1_desc("FLOAT32 3x4x2", "UINT32 1x3x1", "FLOAT32 1x3x2", 3, 2, 1),
+            descriptor(
+                "GATHER_ND1: FLOAT32 3x4x2, UINT32 1x3x1, FLOAT32 1x3x2, 3, 2, 1"
+            ),
             loops(
                 # a batch is a step in the data, in the indices and in the output
                 sizes=(3, 2),
@@ -135,7 +128,7 @@ def loops(**numbers: Any) -> dict[str, Any]:
             id="GATHER_ND1, a batch",
         ),
         pytest.param(
-            gather_desc("INT8 1", "INT32 1", "INT8 1", 0, 1),
+            descriptor("GATHER: INT8 1, INT32 1, INT8 1, 0, 1"),
             loops(
                 sizes=(1,),
                 data_strides=(0,),
@@ -160,7 +153,7 @@ def test_the_loops_of_a_descriptor_by_hand(
 
 def test_directml_gives_the_axis_of_gather_elements_of_size_1_the_stride_0() -> None:
     tensor = tensor_desc("INT8 2x1")
-    desc = gather_elements_desc(tensor, "UINT32 2x1", tensor, 1)
+    desc = og.GatherElementsDesc(tensor, tensor_desc("UINT32 2x1"), tensor, 1)
     assert loops_of(desc, "directml").axis_strides == (0,)
     assert loops_of(desc, "zero").axis_strides == (1,)
 

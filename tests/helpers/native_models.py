@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from short_descriptors import gather_desc
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -31,7 +31,7 @@ Refusal: tuple[type[Exception], ...] = (
 T = og.TensorDesc
 CASE = DescriptorCase(
     "case",
-    gather_desc("FLOAT32 4", "INT64 2", "FLOAT32 2", 0, 1),
+    descriptor("GATHER: FLOAT32 4, INT64 2, FLOAT32 2, 0, 1"),
     np.array([1, 2, 3, 4], np.float32),
     np.array([3, 9]),
 )

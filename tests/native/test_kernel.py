@@ -19,7 +19,7 @@ from corpus_cases import corpus
 from kernel_numbers import INDEX_TYPES, gather_of
 from rings import by_ring
 from sanitize import NATIVE, SHARED
-from short_descriptors import gather_desc
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -157,7 +157,7 @@ def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
 @pytest.mark.slow
 def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
     """Both at once and in two parts."""
-    desc = gather_desc("FLOAT32 2x4", "UINT32 1x2", "FLOAT32 2x2", 1, 1)
+    desc = descriptor("GATHER: FLOAT32 2x4, UINT32 1x2, FLOAT32 2x2, 1, 1")
     loops = loops_of(desc, "clamp")
     assert (loops.sizes, loops.axis_sizes, loops.axis_strides) == ((2, 2), (4,), (1,))
     steps = (loops.data_strides, loops.index_strides, loops.output_strides)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from messages import message_of
 from rings import one_quick_in
-from short_descriptors import gather_desc, gather_elements_desc, tensor_desc
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -23,8 +23,8 @@ from onnxgather.core.programs.writer import write_program
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 2]])
-DESC = gather_elements_desc("FLOAT32 4x3", "INT64 4x2", "FLOAT32 4x2", 1)
-ROWS = gather_desc("FLOAT32 1x3", "INT64 1x2", "FLOAT32 1x2", 1, 1)
+DESC = descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1")
+ROWS = descriptor("GATHER: FLOAT32 1x3, INT64 1x2, FLOAT32 1x2, 1, 1")
 
 
 def known(desc: og.Descriptor, _: Array, indices: Array) -> bytes:
@@ -230,13 +230,13 @@ def test_nested_lists_and_tuples_are_arrays_of_the_descriptors_types(
 
 @pytest.mark.parametrize("index", [2, [2], [[2]], (np.int32(2),), np.uint64(2)])
 def test_leading_ones_of_a_list_may_be_left_out(index: object) -> None:
-    desc = gather_desc("FLOAT32 1x3", "INT64 1x1", "FLOAT32 1x1", 1, 0)
+    desc = descriptor("GATHER: FLOAT32 1x3, INT64 1x1, FLOAT32 1x1, 1, 0")
     for use in (og.reference, og.run, prepared):
         assert use(desc, [5, 6, 7.5], index).tolist() == [[7.5]]
 
 
 def test_the_list_of_a_tensor_with_strides_is_its_buffer() -> None:
-    desc = gather_desc("INT8 2x2 strides 3x1", "INT64 1x1", "INT8 1x2", 0, 1)
+    desc = descriptor("GATHER: INT8 2x2 strides 3x1, INT64 1x1, INT8 1x2, 0, 1")
     buffer = [1, 2, -3, 4, 5, 6, 7, 8]
     assert og.reference(desc, buffer, 1).tolist() == [[4, 5]]
     assert message_of(og.DescriptorError, og.reference, desc, [[1, 2], [4, 5]], 1) == (
@@ -384,7 +384,7 @@ def test_the_session_of_a_model_takes_no_lists() -> None:
 
 
 def test_a_type_that_is_like_float16_is_not_float16() -> None:
-    half = gather_elements_desc("FLOAT16 4x3", DESC.indices_tensor, "FLOAT16 4x2", 1)
+    half = descriptor("GATHER_ELEMENTS: FLOAT16 4x3, INT64 4x2, FLOAT16 4x2, 1")
     assert (
         message_of(
             og.DescriptorError, og.run, half, DATA.astype(ml_dtypes.bfloat16), INDICES

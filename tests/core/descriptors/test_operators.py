@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import message_of, rows_of
-from short_descriptors import gather_desc, tensor_desc
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.core.descriptors.explain import explain_all
@@ -183,9 +183,8 @@ def test_a_descriptor_that_breaks_a_rule_is_refused_by_its_message(
 
 
 def test_index_dimensions_may_be_0_and_may_be_dimension_count() -> None:
-    one = tensor_desc("FLOAT32 3")
-    scalar = gather_desc(one, "INT32 1", "FLOAT32 1", 0, 0)
-    whole = gather_desc(one, "INT32 5", "FLOAT32 5", 0, 1)
+    scalar = descriptor("GATHER: FLOAT32 3, INT32 1, FLOAT32 1, 0, 0")
+    whole = descriptor("GATHER: FLOAT32 3, INT32 5, FLOAT32 5, 0, 1")
     data = np.array([1, 2, 3], np.float32)
     assert og.reference(scalar, data, np.array([-1], np.int32)).tolist() == [3]
     indices = np.array([2, 1, 0, 1, 2], np.int32)

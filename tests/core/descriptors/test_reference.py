@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import message_of
-from short_descriptors import gather_desc, gather_nd_desc
+from short_descriptors import descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -120,13 +120,8 @@ def gather(
     data_type: str = "FLOAT32", index_type: str = "UINT32", total: int = 0
 ) -> og.GatherDesc:
     """Return a small GATHER along the second axis."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [2, 3], total_tensor_size_in_bytes=total),
-        og.TensorDesc(index_type, [1, 1]),
-        og.TensorDesc(data_type, [2, 1]),
-        axis=1,
-        index_dimensions=1,
-    )
+    data = f"{data_type} 2x3 bytes {total}"
+    return descriptor(f"GATHER: {data}, {index_type} 1x1, {data_type} 2x1, 1, 1")
 
 
 @pytest.mark.parametrize(
@@ -188,12 +183,8 @@ def test_padding_ends_at_total_tensor_size_in_bytes() -> None:
 def test_padding_takes_no_memory(
     policy: OutOfRange, indices: list[int], expected: list[int]
 ) -> None:
-    desc = gather_desc(
-        og.TensorDesc("FLOAT64", [4], total_tensor_size_in_bytes=8 * (2**32 - 1)),
-        "INT64 2",
-        "FLOAT64 2",
-        0,
-        1,
+    desc = descriptor(
+        f"GATHER: FLOAT64 4 bytes {8 * (2**32 - 1)}, INT64 2, FLOAT64 2, 0, 1"
     )
     data = np.arange(1, 5, dtype=np.float64)
     tracemalloc.start()
@@ -208,7 +199,7 @@ def test_padding_takes_no_memory(
 @pytest.mark.parametrize("compute", [og.reference, og.run])
 def test_error_names_the_first_index_out_of_range(compute: object) -> None:
     assert callable(compute)
-    tuples = gather_nd_desc("INT8 2x3", "INT32 2x2", "INT8 1x2", 2, 2)
+    tuples = descriptor("GATHER_ND: INT8 2x3, INT32 2x2, INT8 1x2, 2, 2")
     data = np.zeros((2, 3), np.int8)
     for indices, message in (
         ([[0, 2], [2, 0]], "IndicesTensor[1,0] must be in [-2, 2), got 2"),

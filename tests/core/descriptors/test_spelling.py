@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import message_of
-from short_descriptors import (
-    gather_desc,
-    gather_elements_desc,
-    gather_nd1_desc,
-    gather_nd_desc,
-)
+from short_descriptors import descriptor
 
 from onnxgather.core.descriptors.operators import (
     OPERATORS,
@@ -24,7 +19,7 @@ from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.errors import DescriptorError, FileFormatError, OnnxGatherError
 
-DESC = gather_desc("FLOAT32 4x3", "UINT32 1x2", "FLOAT32 4x2", 1, 1)
+DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
 FIELDS: dict[str, Any] = {
     "InputTensor": {"DataType": "FLOAT32", "Sizes": [4, 3]},
     "IndicesTensor": {"DataType": "UINT32", "Sizes": [1, 2]},
@@ -36,16 +31,14 @@ OTHER = {"InputTensor": 0}
 
 EXAMPLES: list[Descriptor] = [
     DESC,
-    gather_elements_desc(
-        TensorDesc("FLOAT16", [3, 3], [4, 1], guaranteed_base_offset_alignment=16),
-        TensorDesc("INT64", [2, 3], flags="OWNED_BY_DML"),
-        "FLOAT16 2x3 strides 4x1 bytes 32",
-        0,
+    descriptor(
+        "GATHER_ELEMENTS: FLOAT16 3x3 strides 4x1 alignment 16,"
+        " INT64 2x3 flags OWNED_BY_DML, FLOAT16 2x3 strides 4x1 bytes 32, 0"
     ),
-    gather_nd_desc(
-        "UINT8 1x2x2", "INT32 1x2x2 strides 0x2x1", "UINT8 1x1x2 bytes 6", 2, 2
+    descriptor(
+        "GATHER_ND: UINT8 1x2x2, INT32 1x2x2 strides 0x2x1, UINT8 1x1x2 bytes 6, 2, 2"
     ),
-    gather_nd1_desc("FLOAT64 1x3x2x2", "UINT64 1x3x2x2", "FLOAT64 1x1x3x2", 3, 3, 1),
+    descriptor("GATHER_ND1: FLOAT64 1x3x2x2, UINT64 1x3x2x2, FLOAT64 1x1x3x2, 3, 3, 1"),
 ]
 
 VARIANTS: dict[str, dict[str, Any]] = {

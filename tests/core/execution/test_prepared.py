@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import message_of
 from rings import but_slow, by_ring, one_quick_in
-from short_descriptors import gather_desc, gather_elements_desc
+from short_descriptors import descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -34,14 +34,14 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import kernels, prepared
 from onnxgather.core.options import OutOfRange
 
-DESC = gather_elements_desc("FLOAT32 4x3", "INT64 4x2", "FLOAT32 4x2", 1)
+DESC = descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1")
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 9]])
 RESULT = og.reference(DESC, DATA, INDICES)
 
-BYTES = gather_desc("UINT8 6", "UINT32 4", "UINT8 4", 0, 1)
+BYTES = descriptor("GATHER: UINT8 6, UINT32 4, UINT8 4, 0, 1")
 
-ROWS = gather_desc("FLOAT32 1000x300", "INT32 1x900", "FLOAT32 900x300", 0, 1)
+ROWS = descriptor("GATHER: FLOAT32 1000x300, INT32 1x900, FLOAT32 900x300, 0, 1")
 """A gather that is large enough for threads."""
 
 LEAST = prepared.THREADED_NANOSECONDS
@@ -76,12 +76,8 @@ def test_threads_are_for_gathers_that_take_long(
     monkeypatch.setattr(prepared, "THREADED_NANOSECONDS", LEAST)
     native = Mock()
     monkeypatch.setattr(prepared, "python_kernels", lambda: native)
-    desc = gather_desc(
-        "FLOAT16 9x3072",
-        og.TensorDesc("INT32", [1, rows]),
-        og.TensorDesc("FLOAT16", [rows, 3072]),
-        0,
-        1,
+    desc = descriptor(
+        f"GATHER: FLOAT16 9x3072, INT32 1x{rows}, FLOAT16 {rows}x3072, 0, 1"
     )
     og.Gather(desc, threads=2)
     assert native.Gather.call_args.args[-1] == threads
@@ -189,15 +185,12 @@ def test_no_more_threads_start_than_a_gather_has_parts(
         thread.start()
         return thread.native_id or 0
 
-    desc = gather_desc(
-        "FLOAT32 9x512",
-        og.TensorDesc("INT32", [1, 32 * parts]),
-        og.TensorDesc("FLOAT32", [32 * parts, 512]),
-        0,
-        1,
+    rows = 32 * parts
+    desc = descriptor(
+        f"GATHER: FLOAT32 9x512, INT32 1x{rows}, FLOAT32 {rows}x512, 0, 1"
     )
     gather, data = og.Gather(desc, threads=8), np.ones((9, 512), np.float32)
-    indices, distances = np.zeros((1, 32 * parts), np.int32), list[int]()
+    indices, distances = np.zeros((1, rows), np.int32), list[int]()
     for _ in range(100):
         before = number()
         gather(data, indices)

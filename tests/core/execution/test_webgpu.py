@@ -14,7 +14,7 @@ import pytest
 from command_line import DATA_4X3, outcome
 from corpus_cases import corpus
 from folders import MODELS, ROOT
-from short_descriptors import tensor_desc
+from short_descriptors import descriptor
 from stub_runtime import environment
 
 import onnxgather as og
@@ -165,12 +165,8 @@ def test_every_bit_of_every_data_type_is_moved(
         )
         bits[16:32] &= 0xFF
     data = bits.view(data_type.numpy)
-    desc = og.GatherDesc(
-        og.TensorDesc(data_type, [64, 5]),
-        og.TensorDesc(index_type, [1, 70]),
-        og.TensorDesc(data_type, [70, 5]),
-        axis=0,
-        index_dimensions=1,
+    desc = descriptor(
+        f"GATHER: {data_type} 64x5, {index_type} 1x70, {data_type} 70x5, 0, 1"
     )
     indices = np.arange(70)[None].astype(index_type.lower())
     for policy in POLICIES:
@@ -182,11 +178,7 @@ def test_every_bit_of_every_data_type_is_moved(
 
 @live
 def test_int64_indices_are_clamped() -> None:
-    data, indices_tensor = (
-        tensor_desc("FLOAT32 4x3"),
-        tensor_desc("INT64 1x3"),
-    )
-    desc = og.GatherDesc(data, indices_tensor, data, axis=1, index_dimensions=1)
+    desc = descriptor("GATHER: FLOAT32 4x3, INT64 1x3, FLOAT32 4x3, 1, 1")
     indices = np.array([[7, -9, -1]])
     found = og.run(desc, DATA_4X3, indices, provider="webgpu")
     assert found.tobytes() == DATA_4X3[:, [2, 0, 2]].tobytes()
@@ -198,14 +190,7 @@ def test_int64_indices_are_clamped() -> None:
 
 @live
 def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
-    data_tensor, indices_tensor = (
-        tensor_desc("FLOAT32 5x3"),
-        tensor_desc("INT64 1x4"),
-    )
-    output_tensor = tensor_desc("FLOAT32 4x3")
-    desc = og.GatherDesc(
-        data_tensor, indices_tensor, output_tensor, axis=0, index_dimensions=1
-    )
+    desc = descriptor("GATHER: FLOAT32 5x3, INT64 1x4, FLOAT32 4x3, 0, 1")
     data = np.arange(15, dtype=np.float32).reshape(5, 3)
     indices = np.array([[4, -1, -9, 7]])
     model = og.to_onnx(desc, "directml", "webgpu")

@@ -13,7 +13,7 @@ from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rings import one_quick_in
-from short_descriptors import gather_desc, gather_nd_desc, tensor_desc
+from short_descriptors import descriptor, tensor_desc
 from strategies import Case, cases, random_data, random_indices
 
 import onnxgather as og
@@ -176,12 +176,12 @@ DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
     ),
     "narrow rows of tuples": (
         "narrow rows",
-        gather_nd_desc("INT32 4x5x3", "INT64 1x30x2", "INT32 1x30x3", 3, 2),
+        descriptor("GATHER_ND: INT32 4x5x3, INT64 1x30x2, INT32 1x30x3, 3, 2"),
         "clamp",
     ),
     "tuples of rows": (
         "portable",
-        gather_nd_desc("FLOAT64 4x5x9", "INT32 1x30x2", "FLOAT64 1x30x9", 3, 2),
+        descriptor("GATHER_ND: FLOAT64 4x5x9, INT32 1x30x2, FLOAT64 1x30x9, 3, 2"),
         "clamp",
     ),
     "slices": (
@@ -201,7 +201,7 @@ DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
     ),
     "offsets of tuples": (
         "offsets",
-        gather_nd_desc("UINT8 1x40 strides 1x1", "INT64 60x2", "UINT8 1x60", 2, 2),
+        descriptor("GATHER_ND: UINT8 1x40 strides 1x1, INT64 60x2, UINT8 1x60, 2, 2"),
         "directml",
     ),
     "rows of INT64 indices": (
@@ -211,7 +211,7 @@ DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
     ),
     "tuples of INT64 indices": (
         "portable",
-        gather_nd_desc("INT8 4x5x80", "INT64 1x30x2", "INT8 1x30x80", 3, 2),
+        descriptor("GATHER_ND: INT8 4x5x80, INT64 1x30x2, INT8 1x30x80, 3, 2"),
         "clamp",
     ),
     "rows": (
@@ -368,7 +368,7 @@ def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
     index_type: str, output: list[int], policy: OutOfRange
 ) -> None:
     tensor = T(index_type, output)
-    desc = gather_desc("UINT8 1x50", tensor, T("UINT8", output), 1, 2)
+    desc = og.GatherDesc(tensor_desc("UINT8 1x50"), tensor, T("UINT8", output), 1, 2)
     for wild in (0.0, 0.3):
         rng = np.random.default_rng(0)
         data = random_data(desc.input_tensor, rng)
@@ -384,35 +384,29 @@ LARGE = 4_000_000
     "kind", ["elements", "columns", "rows", "narrow", "tuples", "strided", "slices"]
 )
 def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> None:
-    t, count = og.TensorDesc, LARGE
     desc: og.Descriptor = {
-        "elements": gather_desc(
-            "FLOAT32 1000", t("UINT32", [count]), t("FLOAT32", [count]), 0, 1
+        "elements": descriptor(
+            f"GATHER: FLOAT32 1000, UINT32 {LARGE}, FLOAT32 {LARGE}, 0, 1"
         ),
-        "columns": gather_desc(
-            "FLOAT32 2000x3000", "UINT32 1x2000", "FLOAT32 2000x2000", 1, 1
+        "columns": descriptor(
+            "GATHER: FLOAT32 2000x3000, UINT32 1x2000, FLOAT32 2000x2000, 1, 1"
         ),
-        "rows": gather_desc(
-            "FLOAT32 1000x400", "INT64 1x10000", "FLOAT32 10000x400", 0, 1
+        "rows": descriptor(
+            "GATHER: FLOAT32 1000x400, INT64 1x10000, FLOAT32 10000x400, 0, 1"
         ),
-        "narrow": gather_desc(
-            "FLOAT32 1000x3", t("INT32", [1, count]), t("FLOAT32", [count, 3]), 0, 1
+        "narrow": descriptor(
+            f"GATHER: FLOAT32 1000x3, INT32 1x{LARGE}, FLOAT32 {LARGE}x3, 0, 1"
         ),
-        "tuples": gather_nd_desc(
-            "FLOAT32 1000x1000", t("UINT64", [count, 2]), t("FLOAT32", [1, count]), 2, 2
+        "tuples": descriptor(
+            f"GATHER_ND: FLOAT32 1000x1000, UINT64 {LARGE}x2, FLOAT32 1x{LARGE}, 2, 2"
         ),
-        "slices": og.GatherElementsDesc(
-            t("FLOAT32", [4, 2**19, 2]),
-            t("UINT32", [4, 2**19, 2]),
-            t("FLOAT32", [4, 2**19, 2]),
-            axis=2,
+        "slices": descriptor(
+            "GATHER_ELEMENTS: FLOAT32 4x524288x2, UINT32 4x524288x2,"
+            " FLOAT32 4x524288x2, 2"
         ),
-        "strided": gather_desc(
-            "FLOAT32 2000x3000 strides 3001x1",
-            "UINT32 1x2000",
-            "FLOAT32 2000x2000",
-            1,
-            1,
+        "strided": descriptor(
+            "GATHER: FLOAT32 2000x3000 strides 3001x1, UINT32 1x2000,"
+            " FLOAT32 2000x2000, 1, 1"
         ),
     }[kind]
     model = og.to_onnx(desc, policy, "cpu")
@@ -425,7 +419,7 @@ def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> 
 def test_a_model_of_one_known_tuple_equals_the_reference(
     tuple_: list[int], policy: OutOfRange
 ) -> None:
-    desc = gather_nd_desc("UINT8 4x5", "INT64 1x2", "UINT8 1x1", 2, 1)
+    desc = descriptor("GATHER_ND: UINT8 4x5, INT64 1x2, UINT8 1x1, 2, 1")
     data = random_data(desc.input_tensor, np.random.default_rng(0))
     case = Case(desc, data, np.array([tuple_]))
     check_model_against_reference(case, policy, 17, known=True, target="cpu")
@@ -476,7 +470,7 @@ def test_the_reasons_why_a_form_is_passed_over() -> None:
     strided = a_gather(tensor_desc("FLOAT32 3x9 strides 10x1"), "UINT32", 20, [3, 20])
     why = "InputTensor has strides or padding, this form takes packed data"
     assert reasons(strided)["columns"] == why
-    pairs = gather_nd_desc("INT8 4x5", "INT32 30x2", "INT8 1x30", 2, 2)
+    pairs = descriptor("GATHER_ND: INT8 4x5, INT32 30x2, INT8 1x30, 2, 2")
     assert (
         reasons(pairs, "zero")["elements"]
         == 'the policy is "zero", this form takes clamp'
@@ -496,7 +490,7 @@ def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_run_takes_the_cpu_forms() -> None:
     rng = np.random.default_rng(0)
-    desc = gather_nd_desc("FLOAT32 100x200", "INT64 5000x2", "FLOAT32 1x5000", 2, 2)
+    desc = descriptor("GATHER_ND: FLOAT32 100x200, INT64 5000x2, FLOAT32 1x5000, 2, 2")
     data = random_data(desc.input_tensor, rng)
     indices = random_indices(desc, rng, wild=0.1)
     assert same(og.run(desc, data, indices), og.reference(desc, data, indices))

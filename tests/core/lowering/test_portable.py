@@ -12,7 +12,7 @@ import pytest
 from agreement import POLICIES, check_model_against_reference
 from corpus_cases import corpus
 from rings import by_ring, one_quick_in
-from short_descriptors import gather_desc
+from short_descriptors import descriptor
 from strategies import Case, random_data, random_indices
 
 import onnxgather as og
@@ -92,12 +92,8 @@ def test_a_node_of_high_rank_equals_the_reference(
 def test_webgpu_s_model_sees_the_first_index_before_an_axis_at_the_limit_of_float32(
     size: int, index_type: str
 ) -> None:
-    desc = gather_desc(
-        og.TensorDesc("FLOAT32", [size], [0]),
-        og.TensorDesc(index_type, [5]),
-        "FLOAT32 5",
-        0,
-        1,
+    desc = descriptor(
+        f"GATHER: FLOAT32 {size} strides 0, {index_type} 5, FLOAT32 5, 0, 1"
     )
     data = np.array([7], np.float32)
     indices = np.array(

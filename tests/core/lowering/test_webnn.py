@@ -20,12 +20,7 @@ from folders import ROOT
 from hypothesis import given
 from messages import message_of
 from rings import by_ring
-from short_descriptors import (
-    gather_desc,
-    gather_elements_desc,
-    gather_nd1_desc,
-    gather_nd_desc,
-)
+from short_descriptors import descriptor
 from strategies import Case, cases, random_data, random_indices
 from webnn_interpreter import METHODS, RefusedStepError, interpret
 
@@ -123,7 +118,7 @@ def test_of_bytes_no_step_is_beyond_what_the_specification_requires() -> None:
 
 
 def test_what_is_beyond_the_specification_is_a_sentence() -> None:
-    desc = gather_desc("INT8 4", "UINT32 2", "INT8 2", 0, 1)
+    desc = descriptor("GATHER: INT8 4, UINT32 2, INT8 2, 0, 1")
     steps = og.to_webnn(desc, form="typed").graph.steps
     types = "float16, float32, int32, int8, uint8"
     assert list(beyond_required(steps)) == [
@@ -148,17 +143,18 @@ def test_the_interpreter_has_the_methods_of_the_table() -> None:
 # Planted mistakes.
 
 PLANTED = {
-    "GATHER": gather_desc("FLOAT32 1x4x3", "INT64 1x1x5", "FLOAT32 1x4x5", 2, 1),
-    "GATHER of rows": gather_desc(
-        "FLOAT16 1x4x3 bytes 40", "UINT32 1x1x5", "FLOAT16 1x5x3", 1, 1
+    "GATHER": descriptor("GATHER: FLOAT32 1x4x3, INT64 1x1x5, FLOAT32 1x4x5, 2, 1"),
+    "GATHER of rows": descriptor(
+        "GATHER: FLOAT16 1x4x3 bytes 40, UINT32 1x1x5, FLOAT16 1x5x3, 1, 1"
     ),
-    "GATHER_ELEMENTS": gather_elements_desc(
-        "INT8 2x3x2", "UINT64 2x4x2", "INT8 2x4x2 strides 20x4x2", 1
+    "GATHER_ELEMENTS": descriptor(
+        "GATHER_ELEMENTS: INT8 2x3x2, UINT64 2x4x2, INT8 2x4x2 strides 20x4x2, 1"
     ),
-    "GATHER_ND1": gather_nd1_desc(
-        "INT32 2x3x4x2", "INT64 1x2x5x2 strides 0x10x2x1", "INT32 1x2x5x2", 4, 3, 1
+    "GATHER_ND1": descriptor(
+        "GATHER_ND1: INT32 2x3x4x2, INT64 1x2x5x2 strides 0x10x2x1,"
+        " INT32 1x2x5x2, 4, 3, 1"
     ),
-    "GATHER_ND": gather_nd_desc("UINT16 3x4", "INT32 6x2", "UINT16 1x6", 2, 2),
+    "GATHER_ND": descriptor("GATHER_ND: UINT16 3x4, INT32 6x2, UINT16 1x6, 2, 2"),
 }
 
 SAME_SIGN = "where it counts, both have the same sign"
@@ -352,14 +348,12 @@ def test_typed_programs_compute_what_the_reference_does() -> None:
 def test_typed_refuses_data_types_that_webnn_lacks(
     data_type: str, index_type: str, message: str
 ) -> None:
-    desc = og.GatherDesc(T(data_type, [4]), T(index_type, [2]), T(data_type, [2]), 0, 1)
+    desc = descriptor(f"GATHER: {data_type} 4, {index_type} 2, {data_type} 2, 0, 1")
     assert message_of(og.OnnxGatherError, og.to_webnn, desc, form="typed") == message
 
 
 def test_elements_that_int32_does_not_count_are_refused() -> None:
-    many = 2**31
-    tensor = T("INT8", [many])
-    desc = gather_desc(tensor, "INT32 2", "INT8 2", 0, 1)
+    desc = descriptor(f"GATHER: INT8 {2**31}, INT32 2, INT8 2, 0, 1")
     assert message_of(og.OnnxGatherError, og.to_webnn, desc) == (
         "InputTensor must have elements that int32 counts for WebNN, got 2147483648"
         " elements"
@@ -368,7 +362,7 @@ def test_elements_that_int32_does_not_count_are_refused() -> None:
 
 def test_data_that_no_module_can_hold_are_refused() -> None:
     count = 2**28 + 1
-    desc = gather_desc(T("INT8", [count]), "INT32 2", "INT8 2", 0, 1)
+    desc = descriptor(f"GATHER: INT8 {count}, INT32 2, INT8 2, 0, 1")
     data = np.broadcast_to(np.zeros(1, np.int8), count)
     assert message_of(og.OnnxGatherError, og.to_webnn, desc, data=data) == (
         "data must have at most 268435456 bytes as a constant, got 268435457; build of"
@@ -376,7 +370,7 @@ def test_data_that_no_module_can_hold_are_refused() -> None:
     )
 
 
-SMALL = gather_desc("FLOAT16 4x3", "INT64 1x2", "FLOAT16 4x2", 1, 1)
+SMALL = descriptor("GATHER: FLOAT16 4x3, INT64 1x2, FLOAT16 4x2, 1, 1")
 
 
 @pytest.mark.parametrize(
@@ -602,7 +596,7 @@ console.log(results.map((bytes) => [...new Int32Array(bytes.buffer)].join()).joi
 
 @needs_node
 def test_runs_that_overlap_have_their_own_results(tmp_path: Path) -> None:
-    desc = gather_desc("INT32 1x4", "INT32 1x2", "INT32 1x2", 1, 1)
+    desc = descriptor("GATHER: INT32 1x4, INT32 1x2, INT32 1x2, 1, 1")
     module = og.to_webnn(desc, "error").to_javascript()
     (tmp_path / "overlapping.mjs").write_text(module, encoding="utf-8")
     (tmp_path / "two.mjs").write_text(OVERLAPPING, encoding="utf-8")
@@ -642,12 +636,9 @@ def test_a_module_says_why_of_each_step() -> None:
 
 
 def test_constants_are_written_as_what_they_are() -> None:
-    desc = gather_desc(
-        "FLOAT32 2x40 strides 50x1",
-        "INT32 1x40 strides 0x3",
-        "FLOAT32 40x40 strides 41x1",
-        0,
-        1,
+    desc = descriptor(
+        "GATHER: FLOAT32 2x40 strides 50x1, INT32 1x40 strides 0x3,"
+        " FLOAT32 40x40 strides 41x1, 0, 1"
     )
     text = og.to_webnn(desc).to_javascript()
     steps = "Int32Array.from({length: 40}, (_, k) => 3 * k)"

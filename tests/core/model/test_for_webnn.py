@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from corpus_cases import corpus
 from rings import by_ring
-from short_descriptors import gather_desc, gather_elements_desc
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -19,7 +19,7 @@ from onnxgather.core.options import OutOfRange
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero")
 """Those without arithmetic of UINT32, which the CPU provider lacks."""
 
-STRIDED = gather_desc("INT16 4x3", "INT32 1x2", "INT16 4x2 strides 3x1", 1, 1)
+STRIDED = descriptor("GATHER: INT16 4x3, INT32 1x2, INT16 4x2 strides 3x1, 1, 1")
 
 
 def test_its_gathers_are_along_axis_0_and_nothing_scatters() -> None:
@@ -69,9 +69,7 @@ def test_a_mistake_in_the_map_of_a_strided_output_shows(
 
 
 def test_a_tensor_that_int32_does_not_count_is_refused() -> None:
-    desc = gather_elements_desc(
-        og.TensorDesc("UINT8", [2**31]), "UINT32 2", "UINT8 2", 0
-    )
+    desc = descriptor(f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 2, UINT8 2, 0")
     with pytest.raises(OnnxGatherError) as caught:
         to_onnx_for_webnn(desc, "error")
     rule = 'target "webgpu" must have tensors whose elements INT32 counts'

@@ -18,7 +18,7 @@ from model_metadata import metadata_of
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
 from rings import one_quick_in
-from short_descriptors import gather_desc
+from short_descriptors import descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -42,7 +42,7 @@ from onnxgather.core.model.write import check_model
 from onnxgather.core.options import OPSETS, POLICIES, OutOfRange
 
 T = og.TensorDesc
-DESC = gather_desc("FLOAT32 4x3", "UINT32 1x2", "FLOAT32 4x2", 1, 1)
+DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
@@ -278,7 +278,7 @@ def rows(
 ) -> DescriptorCase:
     """Return a gather of one row from so many; each number of rows has a body of its
     own."""
-    desc = gather_desc(T("INT32", [count, 2]), T(index, [1, 1]), "INT32 1x2", 0, 1)
+    desc = descriptor(f"GATHER: INT32 {count}x2, {index} 1x1, INT32 1x2, 0, 1")
     data = np.arange(2 * count, dtype=np.int32).reshape(count, 2)
     return DescriptorCase(
         str(count), desc, data, np.array([[count - 1]], index.lower()), policy

@@ -10,13 +10,7 @@ import onnx
 import pytest
 from messages import message_of
 from model_metadata import metadata_of
-from short_descriptors import (
-    gather_desc,
-    gather_elements_desc,
-    gather_nd1_desc,
-    gather_nd_desc,
-    tensor_desc,
-)
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.core.lowering import lower
@@ -60,24 +54,16 @@ STRIDED = gather(
     indices_tensor=tensor_desc("INT32 1x2x2 strides 0x1x0"),
     output_tensor=tensor_desc("FLOAT32 4x2x2 strides 5x2x1"),
 )
-ELEMENTS = gather_elements_desc("FLOAT16 3x4", "INT32 2x4", "FLOAT16 2x4", 0)
-TUPLES = gather_nd_desc("INT8 3x4x2", "INT64 1x5x2", "INT8 1x5x2", 3, 2)
-BATCHED = gather_nd1_desc(
-    "FLOAT16 1x3x2x2", "UINT32 1x3x2x2", "FLOAT16 1x1x3x2", 3, 3, 1
+ELEMENTS = descriptor("GATHER_ELEMENTS: FLOAT16 3x4, INT32 2x4, FLOAT16 2x4, 0")
+TUPLES = descriptor("GATHER_ND: INT8 3x4x2, INT64 1x5x2, INT8 1x5x2, 3, 2")
+BATCHED = descriptor(
+    "GATHER_ND1: FLOAT16 1x3x2x2, UINT32 1x3x2x2, FLOAT16 1x1x3x2, 3, 3, 1"
 )
-RANK_8 = og.GatherDesc(
-    T("INT8", [2] * 8),
-    T("UINT32", [1] * 8),
-    T("INT8", [1] + [2] * 7),
-    axis=7,
-    index_dimensions=0,
+RANK_8 = descriptor(
+    "GATHER: INT8 2x2x2x2x2x2x2x2, UINT32 1x1x1x1x1x1x1x1, INT8 1x2x2x2x2x2x2x2, 7, 0"
 )
-RANK_7 = og.GatherDesc(
-    T("INT8", [2] * 7),
-    T("UINT32", [1] * 7),
-    T("INT8", [1] + [2] * 6),
-    axis=6,
-    index_dimensions=0,
+RANK_7 = descriptor(
+    "GATHER: INT8 2x2x2x2x2x2x2, UINT32 1x1x1x1x1x1x1, INT8 1x2x2x2x2x2x2, 6, 0"
 )
 
 GOLDEN: list[tuple[og.Descriptor, OutOfRange, str]] = [
@@ -408,9 +394,7 @@ def test_model_beyond_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_billion_known_indices_are_refused_before_they_are_read(
     target: Target,
 ) -> None:
-    desc = gather_desc(
-        "INT8 3", og.TensorDesc("INT64", [10**9]), og.TensorDesc("INT8", [10**9]), 0, 1
-    )
+    desc = descriptor(f"GATHER: INT8 3, INT64 {10**9}, INT8 {10**9}, 0, 1")
     indices = np.broadcast_to(np.int64(1), 10**9)  # of 8 bytes
     assert message_of(
         og.OnnxGatherError, og.to_onnx, desc, target=target, indices=indices
@@ -422,11 +406,9 @@ def test_a_billion_known_indices_are_refused_before_they_are_read(
 
 def test_large_descriptors_make_small_models() -> None:
     """Offsets of many elements are counted by the model, not written into it."""
-    wide = og.GatherElementsDesc(
-        T("FLOAT32", [8, 2**12, 2**12], [1, 8, 2**15]),
-        T("INT64", [4, 2**12, 2**12]),
-        T("FLOAT32", [4, 2**12, 2**12], [2**24, 1, 2**12]),
-        axis=0,
+    wide = descriptor(
+        "GATHER_ELEMENTS: FLOAT32 8x4096x4096 strides 1x8x32768, INT64 4x4096x4096,"
+        " FLOAT32 4x4096x4096 strides 16777216x1x4096, 0"
     )
     policies: list[OutOfRange] = ["clamp", "error", "zero", "directml"]
     for policy in policies:

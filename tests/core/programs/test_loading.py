@@ -14,7 +14,7 @@ from command_line import DATA_4X3, DESC, INDICES
 from folders import MODELS
 from onnx import helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
-from short_descriptors import gather_desc
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
@@ -157,12 +157,9 @@ def test_names_and_prefixes_of_a_model_are_of_no_matter() -> None:
 
 
 def test_strides_are_read_back() -> None:
-    strided = gather_desc(
-        "FLOAT32 4x3 strides 1x4",
-        og.TensorDesc("UINT32", [1, 2], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
-        "FLOAT32 4x2 strides 3x1",
-        1,
-        1,
+    strided = descriptor(
+        "GATHER: FLOAT32 4x3 strides 1x4, UINT32 1x2 flags OWNED_BY_DML,"
+        " FLOAT32 4x2 strides 3x1, 1, 1"
     )
     (dispatch,) = load(og.to_onnx(strided)).dispatches
     assert dispatch.descriptor == strided
@@ -301,7 +298,7 @@ class TestLies:
         assert refusal("m.onnx") == f"m.onnx: {sentence}"
 
     def test_a_descriptor_of_other_sizes_names_the_metadata(self) -> None:
-        other = gather_desc("FLOAT32 5x3", "UINT32 1x2", "FLOAT32 5x2", 1, 1)
+        other = descriptor("GATHER: FLOAT32 5x3, UINT32 1x2, FLOAT32 5x2, 1, 1")
         save(stamped(og.to_onnx(DESC), descriptor=og.to_dict(other)), "m.onnx")
         assert (
             refusal("m.onnx")
@@ -310,7 +307,7 @@ class TestLies:
         )
 
     def test_a_descriptor_of_another_type_names_the_metadata(self) -> None:
-        other = gather_desc(DESC.input_tensor, "INT64 1x2", DESC.output_tensor, 1, 1)
+        other = descriptor("GATHER: FLOAT32 4x3, INT64 1x2, FLOAT32 4x2, 1, 1")
         save(stamped(og.to_onnx(DESC), descriptor=og.to_dict(other)), "m.onnx")
         assert (
             refusal("m.onnx")

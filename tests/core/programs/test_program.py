@@ -20,7 +20,7 @@ from folders import DATA, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import message_of
-from short_descriptors import gather_desc, gather_elements_desc
+from short_descriptors import descriptor
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -773,7 +773,7 @@ def test_write_program_keeps_every_bit(data_type: TensorDataType):
 )
 def test_write_program_keeps_any_float(bits: list[int], width: int):
     kind = TensorDataType(f"FLOAT{width}")
-    desc = gather_desc(TensorDesc(kind, [4]), "UINT32 1", TensorDesc(kind, [1]), 0, 1)
+    desc = descriptor(f"GATHER: {kind} 4, UINT32 1, {kind} 1, 0, 1")
     data = np.array([b % 2**width for b in bits], f"u{width // 8}").view(kind.numpy)
     text = write_program(desc, data, np.zeros(1, np.uint32))
     (found,) = parse_program(text, "p").dispatched(reference)
@@ -795,7 +795,7 @@ def test_write_program_refuses_arrays_of_other_tensors():
 
 
 def test_a_long_list_is_wrapped_and_read_back():
-    desc = gather_elements_desc("FLOAT32 500", "UINT32 1", "FLOAT32 1", 0)
+    desc = descriptor("GATHER_ELEMENTS: FLOAT32 500, UINT32 1, FLOAT32 1, 0")
     data = (np.arange(500, dtype=np.float32) - 250) * np.float32(1e-7)
     text = write_program(desc, data, np.array([499], np.uint32))
     assert max(map(len, text.splitlines())) <= 100

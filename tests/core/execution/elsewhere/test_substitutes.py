@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from corpus_cases import corpus
 from messages import message_of
-from short_descriptors import tensor_desc
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, NodeCase
@@ -35,12 +35,8 @@ FEW = replace(PROVIDERS["cpu"], data_types=WEBGPU.data_types)
 
 def gather(data_type: str, index_type: str) -> og.GatherDesc:
     """The gather of rows 0 and 1 of a [2, 3]."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [2, 3]),
-        og.TensorDesc(index_type, [1, 2]),
-        og.TensorDesc(data_type, [2, 3]),
-        axis=0,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: {data_type} 2x3, {index_type} 1x2, {data_type} 2x3, 0, 1"
     )
 
 

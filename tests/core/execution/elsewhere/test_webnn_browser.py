@@ -13,7 +13,7 @@ from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import MODELS
 from messages import message_of
-from short_descriptors import gather_nd_desc
+from short_descriptors import descriptor
 from stub_browser import fake_browser
 from webnn_mistakes import changed_programs, differing_arrays
 
@@ -325,7 +325,7 @@ class TestABrowser:
     @pytest.mark.slow
     @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
     def test_a_mistake_in_each_step_shows(self, policy: og.OutOfRange) -> None:
-        desc = gather_nd_desc("FLOAT32 3x2", "INT64 4x2", "FLOAT32 1x4", 2, 2)
+        desc = descriptor("GATHER_ND: FLOAT32 3x2, INT64 4x2, FLOAT32 1x4, 2, 2")
         own = og.to_webnn(desc, policy)
         seen = set[str]()
         shown = set[str]()
