@@ -3,6 +3,7 @@ refused."""
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -10,7 +11,7 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 import pytest
-from messages import message_of
+from messages import message_of, rows_of
 from rings import one_quick_in
 from short_descriptors import descriptor, tensor_desc
 
@@ -267,95 +268,80 @@ def test_an_element_is_what_numpy_makes_of_the_number(
     assert found.tobytes() == np.array(values, tensor.data_type.numpy).tobytes()
 
 
+WRONG_LISTS = """
+UINT8 [[1, 300], [1, 2]]
+InputTensor: element [0, 1] must fit UINT8, got 300
+
+UINT8 [[1, 2], [-1, 2]]
+InputTensor: element [1, 0] must fit UINT8, got -1
+
+INT64 [[1, 2], [1, 9223372036854775808]]
+InputTensor: element [1, 1] must fit INT64, got 9223372036854775808
+
+INT8 [[1, 1.5], [1, 2]]
+InputTensor: element [0, 1] must be an integer of INT8, got 1.5
+
+INT8 [[1, 2.0], [1, 2]]
+InputTensor: element [0, 1] must be an integer of INT8, got 2.0
+
+INT8 [[True, 1], [1, 2]]
+InputTensor: element [0, 0] must be an integer of INT8, got True
+
+INT32 [[1, 2], ["3", 1]]
+InputTensor: element [1, 0] must be an integer of INT32, got '3'
+
+INT32 [[1, [2]], [3, 1]]
+InputTensor: element [0, 1] must be an integer of INT32, got [2]
+
+FLOAT32 [[1, None], [1, 2]]
+InputTensor: element [0, 1] must be a number of FLOAT32, got None
+
+FLOAT32 [[1, "nan"], [1, 2]]
+InputTensor: element [0, 1] must be a number of FLOAT32, got 'nan'
+
+FLOAT32 [[1, 1j], [1, 2]]
+InputTensor: element [0, 1] must be a number of FLOAT32, got 1j
+
+FLOAT32 [[1, 1e+39], [1, 2]]
+InputTensor: element [0, 1] must fit FLOAT32, got 1e+39
+
+FLOAT32 [[1, 16777217], [1, 2]]
+InputTensor: element [0, 1] must be exact in FLOAT32, got 16777217
+
+FLOAT16 [[1, 2], [3, 65520]]
+InputTensor: element [1, 1] must be exact in FLOAT16, got 65520
+
+INT8 [[1, 2], [3]]
+InputTensor: element [1] must be a list of 2 elements, got [3]
+
+INT8 [[1, 2], 3]
+InputTensor: element [1] must be a list of 2 elements, got 3
+
+INT8 [1, 2]
+InputTensor must be an array of int8 (2, 2), got a list of shape (2,)
+
+INT8 5
+InputTensor must be an array of int8 (2, 2), got 5
+
+INT8 True
+InputTensor must be an array of int8 (2, 2), got True
+"""
+
+
 @pytest.mark.parametrize(
-    ("data_type", "values", "message"),
+    ("given", "message"),
     [
-        ("UINT8", [[1, 300], [1, 2]], ": element [0, 1] must fit UINT8, got 300"),
-        ("UINT8", [[1, 2], [-1, 2]], ": element [1, 0] must fit UINT8, got -1"),
+        *rows_of(WRONG_LISTS),
         (
-            "INT64",
-            [[1, 2], [1, 2**63]],
-            f": element [1, 1] must fit INT64, got {2**63}",
+            f"FLOAT64 [[1, 2], [3, 1{'0' * 400}]]",
+            f"InputTensor: element [1, 1] must be exact in FLOAT64, got 1{'0' * 199}…",
         ),
-        (
-            "INT8",
-            [[1, 1.5], [1, 2]],
-            ": element [0, 1] must be an integer of INT8, got 1.5",
-        ),
-        (
-            "INT8",
-            [[1, 2.0], [1, 2]],
-            ": element [0, 1] must be an integer of INT8, got 2.0",
-        ),
-        (
-            "INT8",
-            [[True, 1], [1, 2]],
-            ": element [0, 0] must be an integer of INT8, got True",
-        ),
-        (
-            "INT32",
-            [[1, 2], ["3", 1]],
-            ": element [1, 0] must be an integer of INT32, got '3'",
-        ),
-        (
-            "INT32",
-            [[1, [2]], [3, 1]],
-            ": element [0, 1] must be an integer of INT32, got [2]",
-        ),
-        (
-            "FLOAT32",
-            [[1, None], [1, 2]],
-            ": element [0, 1] must be a number of FLOAT32, got None",
-        ),
-        (
-            "FLOAT32",
-            [[1, "nan"], [1, 2]],
-            ": element [0, 1] must be a number of FLOAT32, got 'nan'",
-        ),
-        (
-            "FLOAT32",
-            [[1, 1j], [1, 2]],
-            ": element [0, 1] must be a number of FLOAT32, got 1j",
-        ),
-        (
-            "FLOAT32",
-            [[1, 1e39], [1, 2]],
-            ": element [0, 1] must fit FLOAT32, got 1e+39",
-        ),
-        (
-            "FLOAT32",
-            [[1, 16777217], [1, 2]],
-            ": element [0, 1] must be exact in FLOAT32, got 16777217",
-        ),
-        (
-            "FLOAT16",
-            [[1, 2], [3, 65520]],
-            ": element [1, 1] must be exact in FLOAT16, got 65520",
-        ),
-        (
-            "FLOAT64",
-            [[1, 2], [3, 10**400]],
-            f": element [1, 1] must be exact in FLOAT64, got 1{'0' * 199}…",
-        ),
-        (
-            "INT8",
-            [[1, 2], [3]],
-            ": element [1] must be a list of 2 elements, got [3]",
-        ),
-        ("INT8", [[1, 2], 3], ": element [1] must be a list of 2 elements, got 3"),
-        ("INT8", [1, 2], " must be an array of int8 (2, 2), got a list of shape (2,)"),
-        ("INT8", 5, " must be an array of int8 (2, 2), got 5"),
-        ("INT8", True, " must be an array of int8 (2, 2), got True"),
     ],
 )
-def test_a_list_that_is_no_such_array_is_refused(
-    data_type: str, values: object, message: str
-) -> None:
-    tensor = og.TensorDesc(data_type, [2, 2])
-    assert (
-        message_of(og.DescriptorError, check_array, "InputTensor", tensor, values)
-        == f"InputTensor{message}"
-    )
+def test_a_list_that_is_no_such_array_is_refused(given: str, message: str) -> None:
+    data_type, _, values = given.partition(" ")
+    asked = ("InputTensor", tensor_desc(f"{data_type} 2x2"), literal_eval(values))
+    assert message_of(og.DescriptorError, check_array, *asked) == message
 
 
 def test_a_number_that_is_wrong_is_refused_without_a_place() -> None:
