@@ -229,18 +229,18 @@ class TestPrinting:
         [
             (
                 "FLOAT32",
-                ["NaN", "inf", "-INF", -0.0, 1e-45, 0.5],
-                "nan, inf, -inf, -0, 1.4013e-45, 0.5",
+                ["NaN", "inf", "-INF", -0.0, 1e-45, 0.1, 1e20, 1234567],
+                "nan, inf, -inf, -0, 1.4013e-45, 0.1, 1e+20, 1.23457e+06",
             ),
             (
                 "FLOAT16",
-                ["nan", -0.0, 6e-8, 65504, 1e5],
-                "nan, -0, 5.96046e-08, 65504, inf",
+                ["nan", -0.0, 6e-8, 0.1, 65504, 1e5],
+                "nan, -0, 5.96046e-08, 0.0999756, 65504, inf",
             ),
             (
                 "FLOAT64",
-                [5e-324, 1e100, 123456789],
-                "4.94066e-324, 1e+100, 1.23457e+08",
+                [5e-324, 1e100, 123456789, 1e-5, 1 / 3],
+                "4.94066e-324, 1e+100, 1.23457e+08, 1e-05, 0.333333",
             ),
             ("INT8", [65, -1, 10], "A, \xff, \n"),
             ("INT16", [-32768, 32767], "-32768, 32767"),
@@ -338,6 +338,7 @@ class TestWriteFile:
         ("target", "rule"),
         [
             ("../y.bin", "must stay in the output folder"),
+            ("/y.bin", "must stay in the output folder"),
             ("..\\y.bin", "must stay in the output folder"),
             ("a/../../y.bin", "must stay in the output folder"),
             ("\\\\server\\share\\y.bin", "must stay in the output folder"),
