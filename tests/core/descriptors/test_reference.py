@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,31 +125,32 @@ def gather(
     return descriptor(f"GATHER: {data}, {index_type} 1x1, {data_type} 2x1, 1, 1")
 
 
-@pytest.mark.parametrize(
-    ("index_type", "index", "policy", "expected"),
-    [
-        ("UINT32", 2**32 - 1, "clamp", [2, 5]),
-        ("UINT32", 2**32 - 1, "zero", [0, 0]),
-        ("UINT32", 2**32 - 1, "directml", [5, 2]),
-        ("UINT32", 4, "directml", [4, 5]),
-        ("UINT64", 2**64 - 1, "clamp", [2, 5]),
-        ("UINT64", 2**64 - 1, "zero", [0, 0]),
-        ("UINT64", 2**64 - 1, "directml", [2, 5]),
-        ("INT32", -4, "clamp", [0, 3]),
-        ("INT64", -1, "clamp", [2, 5]),
-        ("INT64", 2**32 - 1, "clamp", [2, 5]),
-        ("INT64", -(2**32), "clamp", [0, 3]),
-        ("INT64", 2**32 + 1, "directml", [1, 4]),
-    ],
-)
-def test_an_index_out_of_range_under_each_policy(
-    index_type: str, index: int, policy: OutOfRange, expected: list[int]
-) -> None:
+OUT_OF_RANGE = """
+UINT32 4294967295 clamp 2 5
+UINT32 4294967295 zero 0 0
+UINT32 4294967295 directml 5 2
+UINT32 4 directml 4 5
+UINT64 18446744073709551615 clamp 2 5
+UINT64 18446744073709551615 zero 0 0
+UINT64 18446744073709551615 directml 2 5
+INT32 -4 clamp 0 3
+INT64 -1 clamp 2 5
+INT64 4294967295 clamp 2 5
+INT64 -4294967296 clamp 0 3
+INT64 4294967297 directml 1 4
+"""
+"""The type of the index, the index, the policy, and the two elements."""
+
+
+@pytest.mark.parametrize("row", OUT_OF_RANGE.strip().splitlines())
+def test_an_index_out_of_range_under_each_policy(row: str) -> None:
+    index_type, index, policy, *expected = row.split()
     desc = gather(index_type=index_type)
     data = np.arange(6, dtype=np.float32).reshape(2, 3)
-    indices = np.array([[index]], desc.indices_tensor.data_type.numpy)
+    indices = np.array([[int(index)]], desc.indices_tensor.data_type.numpy)
+    given: Any = (desc, data, indices, policy)
     for compute in (og.reference, og.run):
-        assert compute(desc, data, indices, policy).reshape(-1).tolist() == expected
+        assert compute(*given).reshape(-1).tolist() == [*map(int, expected)]
 
 
 def test_padding_reads_as_zero_under_directml() -> None:

@@ -12,6 +12,7 @@ import pytest
 from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import rows_of
 from rings import one_quick_in
 from short_descriptors import descriptor, tensor_desc
 from strategies import Case, cases, random_data, random_indices
@@ -153,94 +154,63 @@ def an_elements(
     )
 
 
-DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
-    "repeated rows": (
-        "repeated rows",
-        an_elements([2, 9, 6], tensor_desc("INT64 2x7x6 strides 7x1x0")),
-        "clamp",
-    ),
-    "elements": (
-        "elements",
-        a_gather(tensor_desc("UINT8 1x9"), "INT64", 40, [1, 40]),
-        "zero",
-    ),
-    "columns": (
-        "columns",
-        a_gather(tensor_desc("FLOAT16 5x9"), "INT32", 12, [5, 12]),
-        "zero",
-    ),
-    "narrow rows": (
-        "narrow rows",
-        a_gather(tensor_desc("INT16 9x2"), "INT64", 20, [20, 2], axis=0),
-        "clamp",
-    ),
-    "narrow rows of tuples": (
-        "narrow rows",
-        descriptor("GATHER_ND: INT32 4x5x3, INT64 1x30x2, INT32 1x30x3, 3, 2"),
-        "clamp",
-    ),
-    "tuples of rows": (
-        "portable",
-        descriptor("GATHER_ND: FLOAT64 4x5x9, INT32 1x30x2, FLOAT64 1x30x9, 3, 2"),
-        "clamp",
-    ),
-    "slices": (
-        "slices",
-        an_elements([3, 2, 9], tensor_desc("UINT32 3x2x8"), axis=2),
-        "clamp",
-    ),
-    "offsets": (
-        "offsets",
-        a_gather(tensor_desc("INT8 9x70 strides 71x1"), "INT64", 20, [20, 70], 0),
-        "error",
-    ),
-    "offsets of rows": (
-        "offsets",
-        a_gather(tensor_desc("FLOAT32 9x70"), "INT64", 20, [20, 70], axis=0),
-        "directml",
-    ),
-    "offsets of tuples": (
-        "offsets",
-        descriptor("GATHER_ND: UINT8 1x40 strides 1x1, INT64 60x2, UINT8 1x60, 2, 2"),
-        "directml",
-    ),
-    "rows of INT64 indices": (
-        "portable",
-        a_gather(tensor_desc("FLOAT32 9x70"), "INT64", 20, [20, 70], axis=0),
-        "clamp",
-    ),
-    "tuples of INT64 indices": (
-        "portable",
-        descriptor("GATHER_ND: INT8 4x5x80, INT64 1x30x2, INT8 1x30x80, 3, 2"),
-        "clamp",
-    ),
-    "rows": (
-        "portable",
-        a_gather(tensor_desc("FLOAT32 9x70"), "UINT32", 20, [20, 70], axis=0),
-        "clamp",
-    ),
-    "a single row": (
-        "portable",
-        a_gather(tensor_desc("FLOAT16 9x6"), "UINT32", 1, [1, 6], axis=0),
-        "clamp",
-    ),
-    "narrow elements": (
-        "portable",
-        an_elements([1, 9, 3], tensor_desc("INT32 1x40x3")),
-        "clamp",
-    ),
-    "elements in front of ones": (
-        "portable",
-        an_elements([4, 9, 1], tensor_desc("UINT64 4x40x1")),
-        "error",
-    ),
-    "strided rows": (
-        "portable",
-        a_gather(tensor_desc("FLOAT32 9x70 strides 71x1"), "INT64", 20, [20, 70], 0),
-        "zero",
-    ),
+DIRECTED: dict[str, Any] = {
+    name: (*about.split(" | "), descriptor(desc))
+    for row, desc in rows_of("""
+repeated rows | repeated rows | clamp
+GATHER_ELEMENTS: FLOAT32 2x9x6, INT64 2x7x6 strides 7x1x0, FLOAT32 2x7x6, 1
+
+elements | elements | zero
+GATHER: UINT8 1x9, INT64 1x40, UINT8 1x40, 1, 1
+
+columns | columns | zero
+GATHER: FLOAT16 5x9, INT32 1x12, FLOAT16 5x12, 1, 1
+
+narrow rows | narrow rows | clamp
+GATHER: INT16 9x2, INT64 1x20, INT16 20x2, 0, 1
+
+narrow rows of tuples | narrow rows | clamp
+GATHER_ND: INT32 4x5x3, INT64 1x30x2, INT32 1x30x3, 3, 2
+
+tuples of rows | portable | clamp
+GATHER_ND: FLOAT64 4x5x9, INT32 1x30x2, FLOAT64 1x30x9, 3, 2
+
+slices | slices | clamp
+GATHER_ELEMENTS: FLOAT32 3x2x9, UINT32 3x2x8, FLOAT32 3x2x8, 2
+
+offsets | offsets | error
+GATHER: INT8 9x70 strides 71x1, INT64 1x20, INT8 20x70, 0, 1
+
+offsets of rows | offsets | directml
+GATHER: FLOAT32 9x70, INT64 1x20, FLOAT32 20x70, 0, 1
+
+offsets of tuples | offsets | directml
+GATHER_ND: UINT8 1x40 strides 1x1, INT64 60x2, UINT8 1x60, 2, 2
+
+rows of INT64 indices | portable | clamp
+GATHER: FLOAT32 9x70, INT64 1x20, FLOAT32 20x70, 0, 1
+
+tuples of INT64 indices | portable | clamp
+GATHER_ND: INT8 4x5x80, INT64 1x30x2, INT8 1x30x80, 3, 2
+
+rows | portable | clamp
+GATHER: FLOAT32 9x70, UINT32 1x20, FLOAT32 20x70, 0, 1
+
+a single row | portable | clamp
+GATHER: FLOAT16 9x6, UINT32 1x1, FLOAT16 1x6, 0, 1
+
+narrow elements | portable | clamp
+GATHER_ELEMENTS: FLOAT32 1x9x3, INT32 1x40x3, FLOAT32 1x40x3, 1
+
+elements in front of ones | portable | error
+GATHER_ELEMENTS: FLOAT32 4x9x1, UINT64 4x40x1, FLOAT32 4x40x1, 1
+
+strided rows | portable | zero
+GATHER: FLOAT32 9x70 strides 71x1, INT64 1x20, FLOAT32 20x70, 0, 1
+""")
+    for name, about in [row.split(" | ", 1)]
 }
-"""The form that is taken, for which descriptor and policy."""
+"""The form that is taken, for which policy and descriptor."""
 
 
 def test_every_form_has_a_descriptor_that_takes_it() -> None:
@@ -252,7 +222,7 @@ def test_every_form_has_a_descriptor_that_takes_it() -> None:
 def test_a_form_is_taken_and_gives_the_references_bytes(
     name: str, threads: int
 ) -> None:
-    taken, desc, policy = DIRECTED[name]
+    taken, policy, desc = DIRECTED[name]
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
         rng = np.random.default_rng(seed)
         case = Case(
@@ -324,7 +294,7 @@ def test_indices_carried_in_float64_equal_the_reference(
     name: str, policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_numbers, "EXACT_FLOAT", 3)
-    _, desc, _ = DIRECTED[name]
+    *_, desc = DIRECTED[name]
     rng = np.random.default_rng(0)
     case = Case(
         desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)

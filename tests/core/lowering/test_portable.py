@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 from agreement import POLICIES, check_model_against_reference
 from corpus_cases import corpus
+from messages import rows_of
 from rings import by_ring, one_quick_in
 from short_descriptors import descriptor
 from strategies import Case, random_data, random_indices
@@ -28,36 +28,29 @@ T = og.TensorDesc
 RANDOM = by_ring(200, 1_000)
 
 
-def high_rank(
-    operator: str, data: list[int], indices: list[int], output: list[int], *numbers: int
-) -> og.Descriptor:
-    """Return a descriptor of FLOAT32, INT64 and eight dimensions, with leading ones."""
-    eight = [[1] * (8 - len(sizes)) + sizes for sizes in (data, indices, output)]
-    types = ("FLOAT32", "INT64", "FLOAT32")
-    tensors = [
-        T(data_type, sizes) for data_type, sizes in zip(types, eight, strict=True)
-    ]
-    cls: Any = og.OPERATORS[operator]
-    return cls(*tensors, *numbers)
-
-
 HIGH_RANKS = {
-    "GATHER of one index": high_rank(
-        "GATHER", [3, 3, 3, 2, 1, 3, 2, 1], [1], [3, 3, 3, 2, 1, 3, 2], 7, 0
-    ),
-    "GATHER of one index in the middle": high_rank(
-        "GATHER", [1, 2, 1, 3, 4, 3, 1, 2], [1], [1, 2, 1, 3, 3, 1, 2], 4, 0
-    ),
-    "GATHER_ND1 of three batches": high_rank(
-        "GATHER_ND1", [1, 3, 2, 3, 3, 1, 2], [1, 3, 2, 3], [1, 3, 2, 2], 7, 4, 3
-    ),
-    "GATHER_ND of elements": high_rank(
-        "GATHER_ND", [3, 4, 5], [2, 2, 2, 3], [2, 2, 2], 3, 4
-    ),
-    "GATHER_ND of one element": high_rank(
-        "GATHER_ND", [1, 2, 1, 1, 3, 1, 1, 2], [8], [1], 8, 1
-    ),
-    "GATHER_ND1 of one element": high_rank("GATHER_ND1", [4, 3], [2], [1], 2, 1, 0),
+    name: descriptor(text)
+    for name, text in rows_of("""
+GATHER of one index
+GATHER: FLOAT32 3x3x3x2x1x3x2x1, INT64 1x1x1x1x1x1x1x1, FLOAT32 1x3x3x3x2x1x3x2, 7, 0
+
+GATHER of one index in the middle
+GATHER: FLOAT32 1x2x1x3x4x3x1x2, INT64 1x1x1x1x1x1x1x1, FLOAT32 1x1x2x1x3x3x1x2, 4, 0
+
+GATHER_ND1 of three batches
+GATHER_ND1: FLOAT32 1x1x3x2x3x3x1x2, INT64 1x1x1x1x1x3x2x3,
+FLOAT32 1x1x1x1x1x3x2x2, 7, 4, 3
+
+GATHER_ND of elements
+GATHER_ND: FLOAT32 1x1x1x1x1x3x4x5, INT64 1x1x1x1x2x2x2x3, FLOAT32 1x1x1x1x1x2x2x2, 3, 4
+
+GATHER_ND of one element
+GATHER_ND: FLOAT32 1x2x1x1x3x1x1x2, INT64 1x1x1x1x1x1x1x8, FLOAT32 1x1x1x1x1x1x1x1, 8, 1
+
+GATHER_ND1 of one element
+GATHER_ND1: FLOAT32 1x1x1x1x1x1x4x3, INT64 1x1x1x1x1x1x1x2,
+FLOAT32 1x1x1x1x1x1x1x1, 2, 1, 0
+""")
 }
 """Descriptors whose node would have 9 dimensions or more if it had the output's leading
 ones."""

@@ -22,9 +22,7 @@ from onnxgather.core.model.values import ValueType
 
 
 def refusal(made: Any, **shapes: Sequence[int]) -> str:
-    with pytest.raises(OnnxGatherError) as caught:
-        read_network(made, shapes)
-    return str(caught.value)
+    return message_of(OnnxGatherError, read_network, made, shapes)
 
 
 def sized(made: Any, shapes: dict[str, list[int]] | None = None) -> Network:
@@ -40,9 +38,32 @@ def body(found: Network | Scope, label: str, attribute: str) -> Scope:
     return next(n for n in outer.operations if n.label == label).bodies[attribute]
 
 
+def values_of(scope: Scope, name: str) -> Any:
+    """Return the elements of a constant of a graph."""
+    array = scope.constant(name)
+    assert array is not None
+    return array.tolist()
+
+
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
 GATHER = node("Gather", ["table", "ids"], "rows", "gather", axis=1)
 IDS = info("ids", INT64, ["n", 2])
+ON = info("on", BOOL, [])
+
+
+def rows(**more: Any) -> onnx.ModelProto:
+    """Return a model that gathers from a table, with some fields of its own."""
+    return model([GATHER], [IDS], ["rows"], [TABLE], **more)
+
+
+def either(branch: onnx.GraphProto, output: str = "out") -> onnx.NodeProto:
+    """Return an If with the same branch twice."""
+    return node("If", ["on"], output, "if_1", then_branch=branch, else_branch=branch)
+
+
+def call(name: str, output: str, value: str = "ids", **more: Any) -> onnx.NodeProto:
+    """Return a call of a function of one input."""
+    return node(name, [value], output, domain="own", **more)
 
 
 def test_an_initializer_that_a_body_lists_among_its_inputs_is_a_constant() -> None:
@@ -62,7 +83,7 @@ def test_an_initializer_that_a_body_lists_among_its_inputs_is_a_constant() -> No
 
 
 def test_a_graph_has_its_nodes_types_and_constants() -> None:
-    found = sized(model([GATHER], [IDS], ["rows"], [TABLE]))
+    found = sized(rows())
     (gather,) = found.main.operations
     assert (gather.name, gather.operator, gather.domain) == ("gather", "Gather", "")
     assert (gather.inputs, gather.outputs) == (("table", "ids"), ("rows",))
@@ -74,9 +95,7 @@ def test_a_graph_has_its_nodes_types_and_constants() -> None:
         "ids": ValueType("INT64", (None, 2)),
         "rows": ValueType("FLOAT", (4, None, 2)),
     }
-    table = found.main.constant("table")
-    assert table is not None
-    assert table.tolist() == np.arange(12).reshape(4, 3).tolist()
+    assert values_of(found.main, "table") == np.arange(12).reshape(4, 3).tolist()
     assert found.main.constant("ids") is None
     assert found.main.constant("nothing") is None
 
@@ -121,7 +140,7 @@ def test_sparse_constants_have_a_type_but_no_array() -> None:
 
 
 def test_external_data_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
-    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    made = rows()
     path = tmp_path / "m.onnx"
     library: Any = onnx  # the signature is only partly typed
     library.save_model(
@@ -148,7 +167,7 @@ def test_an_initializer_that_is_an_input_is_a_default_since_ir_version_4() -> No
 
 class TestSizes:
     def test_given_sizes_are_put_in_before_sizes_are_computed(self) -> None:
-        made = model([GATHER], [IDS], ["rows"], [TABLE])
+        made = rows()
         made.graph.value_info.append(info("rows", FLOAT, [4, "n", 2]))
         assert read_network(made).main.type_of("rows").sizes is None
         assert sized(made).main.type_of("rows") == ValueType("FLOAT", (4, None, 2))
@@ -175,7 +194,7 @@ class TestSizes:
     def test_a_size_that_a_model_declares_is_not_read(
         self, declared: list[int | str]
     ) -> None:
-        nodes = [node("Neg", ["ids"], "y"), node("Odd", ["ids"], "z", domain="own")]
+        nodes = [node("Neg", ["ids"], "y"), call("Odd", "z")]
         made = model(nodes, [IDS])
         made.graph.value_info.extend(
             [info("y", INT64, declared), info("z", INT64, [7, 7])]
@@ -188,21 +207,21 @@ class TestSizes:
         declared_output = sized(made, {"ids": [5, 2]}).main.type_of("y")
         assert declared_output == ValueType("INT64", (5, 2))
 
-    def test_sizes_that_an_input_cannot_have_are_refused(self) -> None:
-        made = model([GATHER], [IDS], ["rows"], [TABLE])
-        assert (
-            refusal(made, ids=[5, 3])
-            == "the model: input 'ids' must be INT64 [?, 2], got [5, 3]"
-        )
-        assert (
-            refusal(made, ids=[5])
-            == "the model: input 'ids' must be INT64 [?, 2], got [5]"
-        )
-        assert (
-            refusal(made, id=[5])
-            == "the model: a shape must be of an input ('ids'), got 'id'; did you mean"
-            ' "ids"?'
-        )
+    @pytest.mark.parametrize(
+        ("shapes", "message"),
+        [
+            ({"ids": [5, 3]}, "input 'ids' must be INT64 [?, 2], got [5, 3]"),
+            ({"ids": [5]}, "input 'ids' must be INT64 [?, 2], got [5]"),
+            (
+                {"id": [5]},
+                "a shape must be of an input ('ids'), got 'id'; did you mean \"ids\"?",
+            ),
+        ],
+    )
+    def test_sizes_that_an_input_cannot_have_are_refused(
+        self, shapes: dict[str, list[int]], message: str
+    ) -> None:
+        assert refusal(rows(), **shapes) == f"the model: {message}"
 
 
 class TestSubgraphs:
@@ -218,7 +237,7 @@ class TestSubgraphs:
         )
         other = graph([node("Gather", ["table", "ids"], "w")], (), ["w"])
         outer = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other)
-        made = model([outer], [IDS, info("on", BOOL, [])], ["out"], [TABLE])
+        made = model([outer], [IDS, ON], ["out"], [TABLE])
         found = sized(made, {"ids": [5, 2]})
         where = [each.where for each in found.main.scopes()]
         assert where == [
@@ -239,17 +258,15 @@ class TestSubgraphs:
         inside = graph(
             [node("Neg", ["table"], "y")], (), ["y"], [constant("table", [1, 2, 3])]
         )
-        only = node("If", ["on"], "out", "if_1", then_branch=inside, else_branch=inside)
-        found = read_network(model([only], [info("on", BOOL, [])], ["out"], [TABLE]))
+        only = either(inside)
+        found = read_network(model([only], [ON], ["out"], [TABLE]))
         branch = body(found, "if_1", "then_branch")
-        hidden = branch.constant("table")
-        assert hidden is not None
-        assert hidden.tolist() == [1, 2, 3]
+        assert values_of(branch, "table") == [1, 2, 3]
 
     def test_a_loop_and_a_scan_have_bodies(self) -> None:
         inputs = [
             info("k", INT64, []),
-            info("on", BOOL, []),
+            ON,
             info("state", INT64, [5, "m"]),
         ]
         inputs.append(info("grows", INT64, ["grown", "m"]))
@@ -320,16 +337,14 @@ class TestFunctions:
         )
         assert one.type_of("found") == ValueType("FLOAT", (4, 5, 2))
         assert two.type_of("found") == ValueType("INT64", (1, 2))
-        which = two.constant("which")
-        assert which is not None
-        assert which.tolist() == [0]
+        assert values_of(two, "which") == [0]
         assert one.constant("which") is None
         assert found.main.type_of("a") == ValueType("FLOAT", (4, 5, 2))
 
     def test_names_in_a_function_are_its_own(self) -> None:
         hidden = function("F", ["x"], [node("Gather", ["table", "x"], "y")])
         made = model(
-            [node("F", ["ids"], "out", domain="own")],
+            [call("F", "out")],
             [IDS],
             ["out"],
             [TABLE],
@@ -344,11 +359,11 @@ class TestFunctions:
     def test_functions_call_functions_from_subgraphs_too(self) -> None:
         inner = function("Inner", ["x"], [node("Gather", ["x", "x"], "y", "g")])
         branch = graph([node("Inner", ["x"], "b", "call", domain="own")], (), ["b"])
-        only = node("If", ["on"], "out", "if_1", then_branch=branch, else_branch=branch)
+        only = either(branch)
         outer = function("Outer", ["x", "on"], [only])
         made = model(
             [node("Outer", ["ids", "on"], "r", "top", domain="own")],
-            [IDS, info("on", BOOL, [])],
+            [IDS, ON],
             ["r"],
             functions=[outer, inner],
         )
@@ -361,13 +376,9 @@ class TestFunctions:
         )
 
     def test_a_function_that_leads_to_itself_is_refused(self) -> None:
-        def call(name: str) -> Any:
-            return node(name, ["x"], "y", domain="own")
-
-        a, b = function("A", ["x"], [call("B")]), function("B", ["x"], [call("A")])
-        made = model(
-            [node("A", ["ids"], "r", domain="own")], [IDS], ["r"], functions=[a, b]
-        )
+        a = function("A", ["x"], [call("B", "y", "x")])
+        b = function("B", ["x"], [call("A", "y", "x")])
+        made = model([call("A", "r")], [IDS], ["r"], functions=[a, b])
         said = refusal(made)
         assert (
             said
@@ -376,14 +387,13 @@ class TestFunctions:
 
     def test_functions_that_multiply_are_refused(self) -> None:
         def twice(name: str, called: str) -> Any:
-            calls = [node(called, ["x"], each, domain="own") for each in ("y", "z")]
+            calls = [call(called, each, "x") for each in ("y", "z")]
             return function(name, ["x"], calls)
 
         chain = [twice(f"F{k}", f"F{k + 1}") for k in range(30)]
         last = function("F30", ["x"], [node("Neg", ["x"], "y")])
-        call = node("F0", ["ids"], "r", domain="own")
         assert (
-            refusal(model([call], [IDS], ["r"], functions=[*chain, last]))
+            refusal(model([call("F0", "r")], [IDS], ["r"], functions=[*chain, last]))
             == "the model: the model must have at most 20,000 copies of nodes, as each"
             " call copies its function, got 3,221,225,409"
         )
@@ -414,8 +424,8 @@ class TestFunctions:
 
 def test_a_name_of_two_values_in_a_subgraph_is_refused() -> None:
     twice = graph([node("Neg", ["ids"], "y"), node("Neg", ["ids"], "y")], (), ["y"])
-    only = node("If", ["on"], "out", then_branch=twice, else_branch=twice)
-    made = model([only], [IDS, info("on", BOOL, [])], ["out"])
+    only = either(twice)
+    made = model([only], [IDS, ON], ["out"])
     assert refusal(made) == "the model: name 'y' must be of one value, got 2"
 
 
@@ -433,27 +443,27 @@ def test_without_the_operators_of_onnx_the_declared_types_alone_are_known() -> N
 def test_the_versions_of_the_format_that_onnx_runtime_runs_are_read(
     version: int,
 ) -> None:
-    found = read_network(model([GATHER], [IDS], ["rows"], [TABLE], ir_version=version))
+    found = read_network(rows(ir_version=version))
     assert found.main.operations[0].label == "gather"
 
 
 @pytest.mark.parametrize("version", [-5, 15, 2**62])
 def test_a_version_of_the_format_that_nothing_runs_is_refused(version: int) -> None:
     assert (
-        refusal(model([GATHER], [IDS], ["rows"], [TABLE], ir_version=version))
+        refusal(rows(ir_version=version))
         == f"the model: ir_version must be an integer from 0 to 14, got {version}"
     )
 
 
 @pytest.mark.parametrize("version", [-1, 0, 29, 2**32 + 17, 2**62])
 def test_a_version_of_onnx_that_nothing_runs_is_refused(version: int) -> None:
-    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    made = rows()
     made.opset_import[0].version = version
     rule = f"the opset of ai.onnx must be an integer from 1 to 28, got {version}"
     assert refusal(made) == f"the model: {rule}"
     hidden = function("F", ["x"], [node("Neg", ["x"], "y")])
     hidden.opset_import[0].version = version
-    with_function = model([GATHER], [IDS], ["rows"], [TABLE], functions=[hidden])
+    with_function = rows(functions=[hidden])
     assert refusal(with_function) == f"the model: function 'F': {rule}"
 
 
@@ -466,19 +476,19 @@ ONE_VERSION = "opset_import must name one version of ai.onnx, got 13, 17"
 def test_two_versions_of_onnx_are_refused(first: str, second: str) -> None:
     # ONNX Runtime takes the last, and onnx that of the name that a node has.
     versions = [helper.make_opsetid(first, 13), helper.make_opsetid(second, 17)]
-    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    made = rows()
     del made.opset_import[:]
     made.opset_import.extend(versions)
     assert refusal(made) == f"the model: {ONE_VERSION}"
     twice = function("F", ["x"], [node("Neg", ["x"], "y")])
     del twice.opset_import[:]
     twice.opset_import.extend(versions)
-    made = model([GATHER], [IDS], ["rows"], [TABLE], functions=[twice])
+    made = rows(functions=[twice])
     assert refusal(made) == f"the model: function 'F': {ONE_VERSION}"
 
 
 def test_a_version_may_be_named_twice_and_the_newest_holds_for_none() -> None:
-    made = model([GATHER], [IDS], ["rows"], [TABLE])
+    made = rows()
     version = made.opset_import[0].version
     made.opset_import.append(helper.make_opsetid("ai.onnx", version))
     assert read_network(made).main.version == version
@@ -501,15 +511,15 @@ def test_a_value_that_leads_to_itself_is_refused() -> None:
         " 'rows', 'moved'"
     )
     branch = graph([node("Neg", ["rows"], "b")], (), ["b"])
-    only = node("If", ["on"], "moved", then_branch=branch, else_branch=branch)
+    only = either(branch, "moved")
     assert (
-        refusal(model([only, gather], [info("on", BOOL, [])], ["rows"], [TABLE]))
+        refusal(model([only, gather], [ON], ["rows"], [TABLE]))
         == "the model: main graph: a value must not lead to itself, got 'moved',"
         " 'rows', 'moved'"
     )
     same = graph([node("Neg", ["ids"], "moved")], (), ["moved"])
-    only = node("If", ["on"], "moved", then_branch=same, else_branch=same)
-    inputs = [IDS, info("on", BOOL, [])]
+    only = either(same, "moved")
+    inputs = [IDS, ON]
     assert (
         len(
             read_network(
@@ -522,9 +532,9 @@ def test_a_value_that_leads_to_itself_is_refused() -> None:
 
 def test_a_value_that_there_is_not_is_refused() -> None:
     branch = graph([node("Neg", ["nowhere"], "b", "neg")], (), ["b"])
-    only = node("If", ["on"], "out", "if_1", then_branch=branch, else_branch=branch)
+    only = either(branch)
     assert (
-        refusal(model([only], [info("on", BOOL, [])], ["out"]))
+        refusal(model([only], [ON], ["out"]))
         == "the model: else_branch of if_1: node 'neg' must take values of its graph or"
         " of a graph around it, got 'nowhere'"
     )
