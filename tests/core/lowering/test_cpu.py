@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
+from agreement import EXAMPLES, POLICIES, check_model_against_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import rows_of
 from rings import one_quick_in
-from short_descriptors import descriptor, tensor_desc
-from strategies import Case, cases, random_data, random_indices
+from short_descriptors import descriptor
+from strategies import Case, cases, random_case, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.core.lowering import cpu, lower
@@ -59,42 +60,27 @@ def likely(draw: st.DrawFn) -> Case:
             ["gather", "elements", "repeated", "tuples", "turned", "slices"]
         )
     )
-    data = [before, n, row]
-    desc: og.Descriptor
+    data = f"{data_type} {before}x{n}x{row}"
+    output = f"{data_type} {before}x{count}x{row}"
     if kind in ("gather", "turned"):
-        strides = [1, before, before * n] if kind == "turned" else None
-        desc = og.GatherDesc(
-            og.TensorDesc(data_type, data, strides),
-            og.TensorDesc(index_type, [1, 1, count]),
-            og.TensorDesc(data_type, [before, count, row]),
-            axis=1,
-            index_dimensions=1,
-        )
+        strides = f" strides 1x{before}x{before * n}" if kind == "turned" else ""
+        fields = f"{data}{strides}, {index_type} 1x1x{count}, {output}, 1, 1"
+        desc = descriptor(f"GATHER: {fields}")
     elif kind == "tuples":
-        sizes = [n, draw(st.integers(1, 4)), row]
-        desc = og.GatherNDDesc(
-            og.TensorDesc(data_type, sizes),
-            og.TensorDesc(index_type, [1, count, 2]),
-            og.TensorDesc(data_type, [1, count, row]),
-            3,
-            2,
+        data = f"{data_type} {n}x{draw(st.integers(1, 4))}x{row}"
+        output = f"{data_type} 1x{count}x{row}"
+        desc = descriptor(
+            f"GATHER_ND: {data}, {index_type} 1x{count}x2, {output}, 3, 2"
         )
     elif kind == "slices":
         index_type = index_type if index_type.startswith("U") else f"U{index_type}"
-        desc = og.GatherElementsDesc(
-            og.TensorDesc(data_type, [3, row, n]),
-            og.TensorDesc(index_type, [3, row, count], [count, 0, 1]),
-            og.TensorDesc(data_type, [3, row, count]),
-            axis=2,
-        )
+        indices = f"{index_type} 3x{row}x{count} strides {count}x0x1"
+        fields = f"{data_type} 3x{row}x{n}, {indices}, {data_type} 3x{row}x{count}, 2"
+        desc = descriptor(f"GATHER_ELEMENTS: {fields}")
     else:
-        strides = [count, 1, 0] if kind == "repeated" else None
-        desc = og.GatherElementsDesc(
-            og.TensorDesc(data_type, data),
-            og.TensorDesc(index_type, [before, count, row], strides),
-            og.TensorDesc(data_type, [before, count, row]),
-            axis=1,
-        )
+        strides = f" strides {count}x1x0" if kind == "repeated" else ""
+        indices = f"{index_type} {before}x{count}x{row}{strides}"
+        desc = descriptor(f"GATHER_ELEMENTS: {data}, {indices}, {output}, 1")
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     wild = draw(st.sampled_from([0.0, 0.3]))
     indices = random_indices(desc, rng, wild=wild)
@@ -134,24 +120,12 @@ def test_cpu_models_equal_the_reference() -> None:
     assert sum(TAKEN.values()) > EXAMPLES / 2
 
 
-T = og.TensorDesc
-
-
-def a_gather(
-    data: og.TensorDesc, index_type: str, count: int, sizes: list[int], axis: int = 1
-) -> og.Descriptor:
-    """Return a GATHER of some places along an axis."""
-    indices = T(index_type, [1] * (len(sizes) - 1) + [count])
-    return og.GatherDesc(data, indices, T(data.data_type, sizes), axis, 1)
-
-
-def an_elements(
-    data: list[int], indices: og.TensorDesc, axis: int = 1
-) -> og.Descriptor:
-    """Return a GATHER_ELEMENTS of FLOAT32."""
-    return og.GatherElementsDesc(
-        T("FLOAT32", data), indices, T("FLOAT32", indices.sizes), axis=axis
-    )
+def check(
+    case: Case, policy: OutOfRange, *, known: bool = False, threads: int | None = None
+) -> None:
+    """Compare the model of a case with the reference."""
+    options: dict[str, Any] = {"known": known, "target": "cpu", "threads": threads}
+    check_model_against_reference(case, policy, 17, **options)
 
 
 DIRECTED: dict[str, Any] = {
@@ -224,43 +198,34 @@ def test_a_form_is_taken_and_gives_the_references_bytes(
 ) -> None:
     taken, policy, desc = DIRECTED[name]
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
-        rng = np.random.default_rng(seed)
-        case = Case(
-            desc,
-            random_data(desc.input_tensor, rng),
-            random_indices(desc, rng, wild=wild),
-        )
+        case = random_case(desc, seed, wild)
         if taken == "narrow rows" and threads > 1:
             taken = "portable"  # several threads share a Gather
         assert choice(case, policy, threads, known=False) == taken
-        check_model_against_reference(
-            case, policy, 17, known=False, target="cpu", threads=threads
-        )
+        check(case, policy, threads=threads)
+
+
+four_types = pytest.mark.parametrize(
+    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
+)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("sizes", [[6, 6], [4, 9], [3, 3, 3]])
-@pytest.mark.parametrize(
-    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
-)
+@pytest.mark.parametrize("sizes", ["6x6", "4x9", "3x3x3"])
+@four_types
 def test_tuples_laid_out_several_a_row_equal_the_reference(
     index_type: str,
-    sizes: list[int],
+    sizes: str,
     policy: OutOfRange,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(row_numbers, "WIDEST_TILE", 8)
-    rank = len(sizes)
-    tensor, output = (
-        T(index_type, [1] * (rank - 2) + [96, rank]),
-        [1] * (rank - 1) + [96],
-    )
-    desc = og.GatherNDDesc(T("INT16", sizes), tensor, T("INT16", output), rank, 2)
-    rng = np.random.default_rng(0)
-    case = Case(
-        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)
-    )
-    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+    rank = len(sizes.split("x"))
+    ones = "1x" * (rank - 2)
+    output = f"INT16 1x{ones}96"
+    indices = f"{index_type} {ones}96x{rank}"
+    desc = descriptor(f"GATHER_ND: INT16 {sizes}, {indices}, {output}, {rank}, 2")
+    check(random_case(desc), policy)
 
 
 @pytest.mark.parametrize("policy", one_quick_in(4, POLICIES))
@@ -270,22 +235,16 @@ def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
 ) -> None:
     size = 2**24 + 5
     near = [0, 1, 2**24 - 1, 2**24, 2**24 + 1, size - 2, size - 1]
-    signed = index_type == "INT64"
     wild = [size, size + 1, 2**31 + 1, 2**32 + 3, 2**63 - 1]
-    low = (
-        [-1, -2, 1 - size, -size, -size - 1, -size - 2, -(2**63)]
-        if signed
-        else [2**64 - 1]
-    )
+    low = [-1, -2, 1 - size, -size, -size - 1, -size - 2, -(2**63)]
+    if index_type == "UINT64":
+        low = [2**64 - 1]
     for values in (near, [*near, *wild, *low]):
-        desc = a_gather(
-            T("UINT8", [1, size]), index_type, len(values), [1, len(values)]
-        )
-        data = random_data(desc.input_tensor, np.random.default_rng(0))
-        indices = np.array([values], np.int64 if signed else np.uint64)
-        check_model_against_reference(
-            Case(desc, data, indices), policy, 17, known=False, target="cpu"
-        )
+        count = len(values)
+        indices = f"{index_type} 1x{count}"
+        desc = descriptor(f"GATHER: UINT8 1x{size}, {indices}, UINT8 1x{count}, 1, 1")
+        given = np.array([values], index_type.lower())
+        check(replace(random_case(desc), indices=given), policy)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -295,90 +254,56 @@ def test_indices_carried_in_float64_equal_the_reference(
 ) -> None:
     monkeypatch.setattr(row_numbers, "EXACT_FLOAT", 3)
     *_, desc = DIRECTED[name]
-    rng = np.random.default_rng(0)
-    case = Case(
-        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)
-    )
-    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+    check(random_case(desc), policy)
 
 
 @pytest.mark.parametrize(
     ("form", "data", "output", "axis"),
-    [("columns", [5, 9], [5, 12], 1), ("narrow rows", [9, 2], [12, 2], 0)],
+    [("columns", "5x9", "5x12", 1), ("narrow rows", "9x2", "12x2", 0)],
 )
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT64", "INT32", "INT64", "INT8"])
 @pytest.mark.parametrize("index_type", ["INT64", "INT32"])
 def test_an_index_below_the_axis_gathers_zeros_whatever_the_operator(
-    index_type: str,
-    data_type: str,
-    form: str,
-    data: list[int],
-    output: list[int],
-    axis: int,
+    index_type: str, data_type: str, form: str, data: str, output: str, axis: int
 ) -> None:
     # ArrayFeatureExtractor, unlike GatherElements, counts nothing from the end.
-    desc = a_gather(T(data_type, data), index_type, 12, output, axis)
+    three = f"{data_type} {data}, {index_type} 1x12, {data_type} {output}"
+    desc = descriptor(f"GATHER: {three}, {axis}, 1")
     below = [-10, -11, -(2**31)]
-    indices = np.array(
-        [[0, 8, -1, -9, 9, 10, 2**31 - 1, *below, -5, 4]], index_type.lower()
-    )
-    case = Case(desc, random_data(desc.input_tensor, np.random.default_rng(0)), indices)
+    values = [0, 8, -1, -9, 9, 10, 2**31 - 1, *below, -5, 4]
+    case = replace(random_case(desc), indices=np.array([values], index_type.lower()))
     assert choice(case, "zero", 1, known=False) == form
-    check_model_against_reference(
-        case, "zero", 17, known=False, target="cpu", threads=1
-    )
+    check(case, "zero", threads=1)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("output", [[1, 96], [2, 48]])
-@pytest.mark.parametrize(
-    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
-)
+@pytest.mark.parametrize("output", ["1x96", "2x48"])
+@four_types
 def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
-    index_type: str, output: list[int], policy: OutOfRange
+    index_type: str, output: str, policy: OutOfRange
 ) -> None:
-    tensor = T(index_type, output)
-    desc = og.GatherDesc(tensor_desc("UINT8 1x50"), tensor, T("UINT8", output), 1, 2)
+    indices = f"{index_type} {output}"
+    desc = descriptor(f"GATHER: UINT8 1x50, {indices}, UINT8 {output}, 1, 2")
     for wild in (0.0, 0.3):
-        rng = np.random.default_rng(0)
-        data = random_data(desc.input_tensor, rng)
-        case = Case(desc, data, random_indices(desc, rng, wild=wild))
-        check_model_against_reference(case, policy, 17, known=False, target="cpu")
+        check(random_case(desc, wild=wild), policy)
 
 
 LARGE = 4_000_000
+LARGE_OUTPUTS = f"""
+GATHER: FLOAT32 1000, UINT32 {LARGE}, FLOAT32 {LARGE}, 0, 1
+GATHER: FLOAT32 2000x3000, UINT32 1x2000, FLOAT32 2000x2000, 1, 1
+GATHER: FLOAT32 1000x400, INT64 1x10000, FLOAT32 10000x400, 0, 1
+GATHER: FLOAT32 1000x3, INT32 1x{LARGE}, FLOAT32 {LARGE}x3, 0, 1
+GATHER_ND: FLOAT32 1000x1000, UINT64 {LARGE}x2, FLOAT32 1x{LARGE}, 2, 2
+GATHER_ELEMENTS: FLOAT32 4x524288x2, UINT32 4x524288x2, FLOAT32 4x524288x2, 2
+GATHER: FLOAT32 2000x3000 strides 3001x1, UINT32 1x2000, FLOAT32 2000x2000, 1, 1
+"""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
-    "kind", ["elements", "columns", "rows", "narrow", "tuples", "strided", "slices"]
-)
-def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> None:
-    desc: og.Descriptor = {
-        "elements": descriptor(
-            f"GATHER: FLOAT32 1000, UINT32 {LARGE}, FLOAT32 {LARGE}, 0, 1"
-        ),
-        "columns": descriptor(
-            "GATHER: FLOAT32 2000x3000, UINT32 1x2000, FLOAT32 2000x2000, 1, 1"
-        ),
-        "rows": descriptor(
-            "GATHER: FLOAT32 1000x400, INT64 1x10000, FLOAT32 10000x400, 0, 1"
-        ),
-        "narrow": descriptor(
-            f"GATHER: FLOAT32 1000x3, INT32 1x{LARGE}, FLOAT32 {LARGE}x3, 0, 1"
-        ),
-        "tuples": descriptor(
-            f"GATHER_ND: FLOAT32 1000x1000, UINT64 {LARGE}x2, FLOAT32 1x{LARGE}, 2, 2"
-        ),
-        "slices": descriptor(
-            "GATHER_ELEMENTS: FLOAT32 4x524288x2, UINT32 4x524288x2,"
-            " FLOAT32 4x524288x2, 2"
-        ),
-        "strided": descriptor(
-            "GATHER: FLOAT32 2000x3000 strides 3001x1, UINT32 1x2000,"
-            " FLOAT32 2000x2000, 1, 1"
-        ),
-    }[kind]
+@pytest.mark.parametrize("text", LARGE_OUTPUTS.strip().splitlines())
+def test_no_initializer_grows_with_the_output(text: str, policy: OutOfRange) -> None:
+    desc = descriptor(text)
     model = og.to_onnx(desc, policy, "cpu")
     assert model.ByteSize() < 100_000
     assert math.prod(desc.output_tensor.sizes) >= LARGE
@@ -390,13 +315,12 @@ def test_a_model_of_one_known_tuple_equals_the_reference(
     tuple_: list[int], policy: OutOfRange
 ) -> None:
     desc = descriptor("GATHER_ND: UINT8 4x5, INT64 1x2, UINT8 1x1, 2, 1")
-    data = random_data(desc.input_tensor, np.random.default_rng(0))
-    case = Case(desc, data, np.array([tuple_]))
-    check_model_against_reference(case, policy, 17, known=True, target="cpu")
+    case = replace(random_case(desc), indices=np.array([tuple_]))
+    check(case, policy, known=True)
 
 
 def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> None:
-    desc = a_gather(tensor_desc("FLOAT32 1x1000"), "UINT32", 5000, [1, 5000])
+    desc = descriptor("GATHER: FLOAT32 1x1000, UINT32 1x5000, FLOAT32 1x5000, 1, 1")
     graph = lower(desc, "clamp", target="cpu")
     assert (
         graph.choice
@@ -413,18 +337,16 @@ def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> Non
     assert (portable.choice, portable.passed_over) == ("", ())
 
 
-def reasons(
-    desc: og.Descriptor, policy: OutOfRange = "clamp", threads: int = 1
-) -> dict[str, str]:
-    """Return why forms are passed over."""
-    return dict(lower(desc, policy, None, "cpu", threads).passed_over)
+def reasons(text: str, policy: OutOfRange = "clamp", threads: int = 1) -> Any:
+    """Return why forms are passed over, by the name of the form."""
+    return dict(lower(descriptor(text), policy, None, "cpu", threads).passed_over)
+
+
+ROW = "GATHER: FLOAT32 1x9, UINT32 1x20, FLOAT32 1x20, 1, 1"
 
 
 def test_the_reasons_why_a_form_is_passed_over() -> None:
-    wide_rows = a_gather(
-        tensor_desc("FLOAT32 9x4096"), "UINT32", 20, [20, 4096], axis=0
-    )
-    assert reasons(wide_rows) == {
+    assert reasons("GATHER: FLOAT32 9x4096, UINT32 1x20, FLOAT32 20x4096, 0, 1") == {
         "repeated rows": (
             "GATHER has one index for a row, this form joins those of elements"
         ),
@@ -434,33 +356,36 @@ def test_the_reasons_why_a_form_is_passed_over() -> None:
         "slices": "GATHER shares its indices, this form has one for each element",
         "offsets": 'the data is packed and the policy "clamp" needs no offsets',
     }
-    row = a_gather(tensor_desc("FLOAT32 1x9"), "UINT32", 20, [1, 20])
-    why = "8 threads share a Gather, this form is the work of one"
-    assert reasons(row, threads=8)["elements"] == why
-    strided = a_gather(tensor_desc("FLOAT32 3x9 strides 10x1"), "UINT32", 20, [3, 20])
+    strided = "GATHER: FLOAT32 3x9 strides 10x1, UINT32 1x20, FLOAT32 3x20, 1, 1"
     why = "InputTensor has strides or padding, this form takes packed data"
     assert reasons(strided)["columns"] == why
-    pairs = descriptor("GATHER_ND: INT8 4x5, INT32 30x2, INT8 1x30, 2, 2")
-    assert (
-        reasons(pairs, "zero")["elements"]
-        == 'the policy is "zero", this form takes clamp'
-    )
-    long = a_gather(tensor_desc("FLOAT32 1x900"), "UINT32", 20, [1, 20])
-    why = "a zero behind the data costs a copy of 900 elements to gather 20"
-    assert reasons(long, "zero")["elements"] == why
+
+
+@pytest.mark.parametrize(
+    ("desc", "policy", "threads", "why"),
+    [
+        (ROW, "clamp", 8, "8 threads share a Gather, this form is the work of one"),
+        (
+            "GATHER_ND: INT8 4x5, INT32 30x2, INT8 1x30, 2, 2",
+            "zero",
+            1,
+            'the policy is "zero", this form takes clamp',
+        ),
+        (
+            "GATHER: FLOAT32 1x900, UINT32 1x20, FLOAT32 1x20, 1, 1",
+            "zero",
+            1,
+            "a zero behind the data costs a copy of 900 elements to gather 20",
+        ),
+    ],
+)
+def test_the_reason_why_elements_is_passed_over(
+    desc: str, policy: OutOfRange, threads: int, why: str
+) -> None:
+    assert reasons(desc, policy, threads)["elements"] == why
 
 
 def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FEWEST_ELEMENTS", 512)
-    row = a_gather(tensor_desc("FLOAT32 1x9"), "UINT32", 20, [1, 20])
-    assert (
-        reasons(row)["elements"] == "the output has 20 elements, a gain begins at 512"
-    )
-
-
-def test_run_takes_the_cpu_forms() -> None:
-    rng = np.random.default_rng(0)
-    desc = descriptor("GATHER_ND: FLOAT32 100x200, INT64 5000x2, FLOAT32 1x5000, 2, 2")
-    data = random_data(desc.input_tensor, rng)
-    indices = random_indices(desc, rng, wild=0.1)
-    assert same(og.run(desc, data, indices), og.reference(desc, data, indices))
+    why = "the output has 20 elements, a gain begins at 512"
+    assert reasons(ROW)["elements"] == why

@@ -13,12 +13,13 @@ from corpus_cases import corpus
 from messages import rows_of
 from rings import by_ring, one_quick_in
 from short_descriptors import descriptor
-from strategies import Case, random_data, random_indices
+from strategies import random_case
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus import random_cases
 from onnxgather.core.descriptors.operators import FACTS
+from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
 from onnxgather.core.gather import gather_of
 from onnxgather.core.lowering import lower
@@ -63,12 +64,7 @@ def test_a_node_of_high_rank_equals_the_reference(
 ) -> None:
     desc = HIGH_RANKS[name]
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
-        rng = np.random.default_rng(seed)
-        case = Case(
-            desc,
-            random_data(desc.input_tensor, rng),
-            random_indices(desc, rng, wild=wild),
-        )
+        case = random_case(desc, seed, wild)
         # Under "directml" WebGPU's model limits offsets as UINT32, which the CPU
         # provider of ONNX Runtime 1.24 has no Where for.
         targets: list[Target] = [
@@ -123,12 +119,8 @@ def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(
     node = gather_of(desc).node()
     data, indices = ("FLOAT32", node.data), ("INT64", node.indices)
     found = og.from_onnx(node.onnx, data, indices, node.number, node.number)
-    tensors = zip(
-        (desc.input_tensor, desc.indices_tensor, desc.output_tensor),
-        (found.input_tensor, found.indices_tensor, found.output_tensor),
-        strict=True,
-    )
-    for one, other in tensors:
+    pairs = zip(tensors(desc).values(), tensors(found).values(), strict=True)
+    for one, other in pairs:
         count = min(len(one.sizes), len(other.sizes))
         assert one.sizes[-count:] == other.sizes[-count:]
         assert {*one.sizes[:-count], *other.sizes[:-count]} <= {1}
