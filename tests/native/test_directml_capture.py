@@ -10,13 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from folders import ROOT
 from messages import message_of
 from wine_programs import live, wine_program
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.programs.program import Program, read_program
 from onnxgather.core.programs.running import execute
 
@@ -26,9 +25,7 @@ HERE, HEADER = (
     ROOT / "onnxgather" / "native" / "directml_capture.h",
 )
 
-CORPUS = list(
-    dict.fromkeys(c.descriptor for c in corpus() if isinstance(c, DescriptorCase))
-)
+CORPUS = list(dict.fromkeys(case.descriptor for case in descriptor_cases()))
 """The corpus' descriptors, each once."""
 
 BEFORE = """

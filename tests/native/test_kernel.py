@@ -15,7 +15,7 @@ from shutil import which
 import numpy as np
 import pytest
 from bench_workloads import Workload
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from kernel_numbers import INDEX_TYPES, gather_of
 from rings import by_ring
 from sanitize import NATIVE, SHARED
@@ -67,8 +67,7 @@ def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
 def questions(count: int = by_ring(40, 150)) -> list[Question]:
     """Return large gathers, samples of the corpus and random gathers, under each
     policy."""
-    sampled = [*corpus()[:: 2000 // count], *random_cases(count, 17)]
-    cases = [case for case in sampled if isinstance(case, DescriptorCase)]
+    cases = [*descriptor_cases()[:: 2000 // count], *random_cases(count, 17)]
     found: list[Question] = []
     for case in [*[*large_cases()][:: by_ring(3, 1)], *cases]:
         for policy in POLICIES:

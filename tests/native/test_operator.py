@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from folders import HELPERS, ROOT
 from kernel_numbers import gather_of
 from messages import rows_of
@@ -62,8 +62,7 @@ def same(found: Array | str, expected: Array | str) -> bool:
 
 def cases(step: int, count: int) -> list[DescriptorCase]:
     """Return one in `step` cases of the corpus, and `count` random ones."""
-    chosen = [*corpus()[::step], *random_cases(count, 13)]
-    return [case for case in chosen if isinstance(case, DescriptorCase)]
+    return [*descriptor_cases()[::step], *random_cases(count, 13)]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

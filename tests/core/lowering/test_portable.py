@@ -9,14 +9,13 @@ from itertools import product
 import numpy as np
 import pytest
 from agreement import POLICIES, check_model_against_reference
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from messages import rows_of
 from rings import by_ring, one_quick_in
 from short_descriptors import descriptor
 from strategies import random_case
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus import random_cases
 from onnxgather.core.descriptors.operators import FACTS
 from onnxgather.core.descriptors.spelling import tensors
@@ -128,8 +127,8 @@ def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(
 
 def test_packed_data_is_gathered_by_onnx_s_own_operator() -> None:
     found: Counter[tuple[str, str]] = Counter()
-    for case in (*corpus(), *random_cases(RANDOM, 23)):
-        if not isinstance(case, DescriptorCase) or case.out_of_range == "directml":
+    for case in (*descriptor_cases(), *random_cases(RANDOM, 23)):
+        if case.out_of_range == "directml":
             continue
         desc, node = case.descriptor, gather_of(case.descriptor).node()
         graph = lower(desc, case.out_of_range)

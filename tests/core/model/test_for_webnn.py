@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from rings import by_ring
 from short_descriptors import descriptor
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
 from onnxgather.core.lowering import positions
@@ -23,7 +22,7 @@ STRIDED = descriptor("GATHER: INT16 4x3, INT32 1x2, INT16 4x2 strides 3x1, 1, 1"
 
 
 def test_its_gathers_are_along_axis_0_and_nothing_scatters() -> None:
-    rows = [case for case in corpus() if isinstance(case, DescriptorCase)]
+    rows = descriptor_cases()
     strided = [row for row in rows if row.descriptor.output_tensor.strides is not None]
     step = by_ring(211, 9)
     checked = 0

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from hypothesis import given
 from hypothesis import strategies as st
 from model_metadata import metadata_of
@@ -47,8 +47,8 @@ DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
     case
-    for case in [*corpus(), *random_cases(100, 5)]
-    if isinstance(case, DescriptorCase) and not case.name.startswith("large")
+    for case in [*descriptor_cases(), *random_cases(100, 5)]
+    if not case.name.startswith("large")
 ][::12]
 
 REGISTERED = [

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
-from folders import ROOT
+from messages import message_of
 from random_programs import random_program
 from rings import by_ring
 from small_programs import gather, shown, small_program
 from webnn_interpreter import interpret
+from webnn_modules import as_base64, needs_node, recorded
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.lowering.webnn.requirements import REQUIRED_TYPES, beyond_required
+from onnxgather.core.lowering.webnn.requirements import beyond_required
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import Program, parse_program
 from onnxgather.core.programs.running import execute
@@ -26,7 +23,6 @@ from onnxgather.core.programs.whole_webnn import WholeWebnnProgram
 
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero", "directml")
 FLOATS = [11.0, 12.0, 13.0, 14.0]
-RECORDER = ROOT / "tests/helpers/webnn_recorder.mjs"
 
 
 def initial_bytes(program: Program, name: str) -> Array:
@@ -113,9 +109,7 @@ def test_a_resource_that_no_gather_writes_may_be_shown() -> None:
     assert outputs["x"].tobytes() == np.array(FLOATS, np.float32).tobytes()
 
 
-@pytest.mark.skipif(
-    shutil.which("node") is None, reason="Node, which reads the modules, is missing"
-)
+@needs_node
 def test_a_module_of_several_gathers_makes_the_calls(tmp_path: Path) -> None:
     program = parse_program(CHAIN, "p.json")
     whole = whole_of(CHAIN)
@@ -130,13 +124,7 @@ def test_a_module_of_several_gathers_makes_the_calls(tmp_path: Path) -> None:
         "outputs": right,
         "several": True,
     }
-    file = tmp_path / "questions.json"
-    content = {"methods": list(REQUIRED_TYPES), "modules": [question]}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    command = ["node", str(RECORDER), str(file)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert result.stderr == ""
-    (answer,) = json.loads(result.stdout)
+    (answer,) = recorded(tmp_path, [question])
     assert "error" not in answer, answer
     assert answer["result"] == answer["again"] == right
     assert answer["written"] == [arrays["i"]]
@@ -144,14 +132,8 @@ def test_a_module_of_several_gathers_makes_the_calls(tmp_path: Path) -> None:
     assert methods == [step.method for step in whole.graph.steps]
 
 
-def as_base64(array: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
-
-
 def refusal(text: str, policy: OutOfRange = "directml") -> str:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        whole_of(text, policy)
-    return str(caught.value)
+    return message_of(og.OnnxGatherError, whole_of, text, policy)
 
 
 def test_a_resource_may_not_be_bytes_and_words() -> None:

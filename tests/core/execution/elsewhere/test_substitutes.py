@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from corpus_cases import corpus
+from corpus_cases import corpus, descriptor_cases
 from messages import message_of
 from short_descriptors import descriptor, tensor_desc
 
@@ -53,8 +53,8 @@ def test_a_gather_of_its_words_gives_the_words_of_its_elements(
     provider: Provider,
 ) -> None:
     wide = 0
-    for case in corpus():
-        if not isinstance(case, DescriptorCase) or case.must_refuse:
+    for case in descriptor_cases():
+        if case.must_refuse:
             continue
         found = substitute_of(case.descriptor, provider, case.indices, not case.wrapped)
         if found is None:
