@@ -524,37 +524,6 @@ def test_overlap_is_found_exactly_where_strides_tangle(
     assert overlaps(sizes, strides) == (len(set(offsets)) < len(offsets))
 
 
-LEVELS = """
-GATHER FLOAT32 UINT32 4 1_0
-GATHER FLOAT16 UINT32 4 1_0
-GATHER INT8 UINT32 4 2_1
-GATHER FLOAT32 INT32 4 3_0
-GATHER FLOAT32 UINT32 3 3_0
-GATHER FLOAT64 UINT32 4 4_1
-GATHER_ELEMENTS FLOAT32 UINT32 4 2_1
-GATHER_ELEMENTS UINT64 UINT32 4 4_1
-GATHER_ELEMENTS UINT8 UINT64 4 3_0
-GATHER_ND FLOAT16 UINT32 4 2_1
-GATHER_ND FLOAT16 INT64 4 3_0
-GATHER_ND1 FLOAT16 UINT32 4 3_0
-GATHER_ND1 INT64 UINT32 8 4_1
-"""
-"""Operator, data type, index type, DimensionCount, and the feature level."""
-
-
-@pytest.mark.parametrize("row", LEVELS.strip().splitlines())
-def test_minimum_feature_level_of_operators_types_and_dimension_counts(
-    row: str,
-) -> None:
-    operator, data_type, index_type, count, level = row.split()
-    ones = "x".join("1" * int(count))
-    fields = {"GATHER": "1, 1", "GATHER_ELEMENTS": "1", "GATHER_ND": "1, 1"}
-    numbers = fields.get(operator, "1, 1, 0")
-    three = f"{data_type} {ones}, {index_type} {ones}, {data_type} {ones}"
-    desc = descriptor(f"{operator}: {three}, {numbers}")
-    assert og.minimum_feature_level(desc) == level
-
-
 def test_feature_level_ceiling_names_what_needs_more() -> None:
     from onnxgather.core.descriptors.feature_levels import check_feature_level
 
