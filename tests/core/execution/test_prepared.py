@@ -21,6 +21,7 @@ import onnxruntime
 import pytest
 from agreement import POLICIES, same
 from corpus_cases import descriptor_cases
+from dlpack_arrays import Exported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import message_of
@@ -330,19 +331,6 @@ def test_arrays_with_a_dtype_of_their_own_run_on_the_kernels(
 
 def unpickled(array: Array) -> Array:
     return pickle.loads(pickle.dumps(array))
-
-
-class Exported:
-    """An array that has nothing but DLPack."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
 
 
 def torch_tensor(array: Array) -> Any:

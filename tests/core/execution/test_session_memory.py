@@ -13,8 +13,9 @@ import onnxruntime
 import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES
+from dlpack_arrays import Exported
 from messages import message_of
-from onnx import TensorProto, helper
+from onnx_texts import model_of
 
 import onnxgather as og
 from onnxgather.core.options import TARGETS
@@ -27,17 +28,9 @@ WANTED = DATA[:, [2, 0]]
 def model(*outputs: str) -> onnx.ModelProto:
     """A model of any number of rows, with the sum and the product of two inputs."""
     kinds = {"sum": "Add", "product": "Mul"}
-    tensors = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 2])
-        for name in ("a", "b", *outputs)
-    ]
-    nodes = [
-        helper.make_node(kinds[name], ["a", "b"], [name], name=name) for name in outputs
-    ]
-    graph = helper.make_graph(nodes, "g", tensors[:2], tensors[2:])
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    )
+    nodes = "".join(f"[{name}] {name} = {kinds[name]} (a, b) " for name in outputs)
+    typed = ", ".join(f"float[rows,2] {name}" for name in outputs)
+    return model_of(f"g (float[rows,2] a, float[rows,2] b) => ({typed}) {{ {nodes} }}")
 
 
 A: Any = np.arange(6, dtype=np.float32).reshape(3, 2)
@@ -75,17 +68,8 @@ class TestModels:
         assert og.Session(given).run(A).tobytes() == (A + B).tobytes()
 
     def test_texts_pass(self) -> None:
-        x, y = (
-            helper.make_tensor_value_info(name, TensorProto.STRING, [2])
-            for name in "xy"
-        )
-        graph = helper.make_graph(
-            [helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y]
-        )
-        imports = [helper.make_opsetid("", 17)]
-        session = og.Session(
-            helper.make_model(graph, ir_version=8, opset_imports=imports)
-        )
+        graph = "g (string[2] x) => (string[2] y) { y = Identity (x) }"
+        session = og.Session(model_of(graph))
         assert session.run(np.array(["a", "bc"])).tolist() == ["a", "bc"]
 
     @pytest.mark.parametrize(
@@ -245,18 +229,3 @@ class TestMemory:
         for thread in threads:
             thread.join()
         assert not wrong
-
-
-class Exported:
-    """An array that is seen by DLPack alone."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """Return what the array exports."""
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        """Return that it is on the CPU."""
-        return self.array.__dlpack_device__()
