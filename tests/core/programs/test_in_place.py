@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import message_of
-from small_programs import gather, shown, small_program
+from small_programs import gather, shown, small_program, written
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
@@ -41,7 +41,7 @@ def part(name: str, offset: int) -> dict[str, Any]:
     return {"name": name, "elementOffset": offset // 4}
 
 
-IN_PLACE = of({"x": X, "i": I}, gather("x", "i", "x", 4, 4), shown("x"))
+IN_PLACE = parse_program(written("x = x[i]; print x"), "p.json")
 TOLD = (
     f"{rule('InputTensor')}, got bytes 0 to 15 of resource 'x', where InputTensor has 0"
     " to 15"
@@ -112,12 +112,9 @@ class TestWhatSharesBytes:
         assert printed(program) == "Resource 'x': 14, 12, 14, 11\n"
 
     def test_each_dispatch_is_judged_alone(self) -> None:
-        there = gather("x", "i", "y", 4, 4)
-        back = gather("y", "i", "x", 4, 4)
-        assert [*of({"x": X, "i": I, "y": Y}, there, back).in_place()] == []
-        again = of(
-            {"x": X, "i": I, "y": Y}, there, shown("y"), gather("y", "i", "y", 4, 4)
-        )
+        there_and_back = parse_program(written("y = x[i]; x = y[i]"), "p.json")
+        assert [*there_and_back.in_place()] == []
+        again = parse_program(written("y = x[i]; print y; y = y[i]"), "p.json")
         assert [*again.in_place()] == [
             f"{rule('InputTensor', 2)}, got bytes 0 to 15 of resource 'y', where"
             f" InputTensor has 0 to 15; {MENDING}"

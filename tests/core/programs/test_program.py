@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import message_of
 from short_descriptors import descriptor
-from small_programs import gather, shown, small_program
+from small_programs import written
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -63,11 +63,7 @@ BROKEN_RULES = {
 
 def small() -> dict[str, Any]:
     """The smallest program: y = x[i]."""
-    text = small_program(
-        {"x": [11, 12, 13, 14], "i": (3, 1, 3, 0, 2), "y": [0] * 5},
-        gather("x", "i", "y", 4, 5),
-        shown("y"),
-    )
+    text = written("y = x[i]; print y", i=(3, 1, 3, 0, 2), y=[0] * 5)
     return json.loads(text)
 
 
