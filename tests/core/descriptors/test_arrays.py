@@ -46,8 +46,16 @@ def expected(desc: og.Descriptor, data: Array, indices: Array) -> Any:
     return case.expected()
 
 
+def prepared(desc: og.Descriptor, data: Any, indices: Any) -> Array:
+    """Return the output of a gather that is called twice: its indices are known, or
+    not."""
+    first = og.Gather(desc)(data, indices)
+    assert og.Gather(desc, indices=indices)(data).tobytes() == first.tobytes()
+    return first
+
+
 USES: list[Callable[[Any, Any, Any], Any]] = [
-    *(og.reference, og.run, explained, known, expected, write_program)
+    *(og.reference, og.run, explained, known, expected, write_program, prepared)
 ]
 
 
@@ -180,14 +188,6 @@ def test_what_is_no_such_array_is_refused(
     )
 
 
-def prepared(desc: og.Descriptor, data: Any, indices: Any) -> Array:
-    """Return the output of a gather that is called twice: its indices are known, or
-    not."""
-    first = og.Gather(desc)(data, indices)
-    assert og.Gather(desc, indices=indices)(data).tobytes() == first.tobytes()
-    return first
-
-
 def named(desc: og.Descriptor, data: Any, indices: Any) -> Array:
     """Return the output of a session that gets its inputs by their names."""
     with og.Session(desc) as session:
@@ -215,7 +215,7 @@ def tuples(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "use", [*USES, prepared, named, states, constant], ids=lambda use: use.__name__
+    "use", [*USES, named, states, constant], ids=lambda use: use.__name__
 )
 @pytest.mark.parametrize("desc", [DESC, ROWS], ids=lambda desc: desc.operator)
 def test_nested_lists_and_tuples_are_arrays_of_the_descriptors_types(
