@@ -19,7 +19,7 @@ from corpus_cases import descriptor_cases
 from kernel_numbers import INDEX_TYPES, gather_of
 from rings import by_ring
 from sanitize import NATIVE, SHARED
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -161,7 +161,7 @@ def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) 
     assert (loops.sizes, loops.axis_sizes, loops.axis_strides) == ((2, 2), (4,), (1,))
     steps = (loops.data_strides, loops.index_strides, loops.output_strides)
     assert steps == ((4, 0), (0, 1), (2, 1))
-    data = np.arange(8, dtype=np.float32).reshape(2, 4)
+    data = ascending("FLOAT32 2x4")
     question: Question = (
         "example",
         desc,

@@ -27,6 +27,7 @@ from native_models import Refusal, asked, attributes, model, run, session, wante
 from onnx import TensorProto, helper
 from rings import by_ring
 from sanitize import NATIVE, SHARED
+from short_descriptors import ascending
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -172,7 +173,7 @@ class TestThreads:
             assert same(output, og.reference(LARGE, self.data, indices))
 
 
-DATA, INDICES = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[0, 2]])
+DATA, INDICES = ascending("FLOAT32 4x3"), np.array([[0, 2]])
 
 
 def refusal(made: onnx.ModelProto, *arrays: Array) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from messages import message_of, rows_of
 from rings import one_quick_in
-from short_descriptors import descriptor, tensor_desc
+from short_descriptors import ascending, descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -22,7 +22,7 @@ from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.execution import session
 from onnxgather.core.programs.writer import write_program
 
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+DATA = ascending("FLOAT32 4x3")
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 2]])
 DESC = descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1")
 ROWS = descriptor("GATHER: FLOAT32 1x3, INT64 1x2, FLOAT32 1x2, 1, 1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import message_of, rows_of
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
@@ -46,7 +45,7 @@ def told(
 ) -> Explanation:
     """An explanation of a GATHER from the numbers 0 to 11."""
     desc = gather(index_type)
-    data = np.arange(12, dtype=np.float32).reshape(4, 3)
+    data = ascending("FLOAT32 4x3")
     array = np.array([indices], desc.indices_tensor.data_type.numpy)
     return explain(desc, data, array, at, policy)
 
@@ -198,12 +197,6 @@ def at_of(text: str) -> tuple[int, ...]:
     return tuple(map(int, place.split(",")))
 
 
-def counted(tensor: og.TensorDesc) -> Array:
-    """The numbers from 0 on, as the elements of a tensor."""
-    numbers = np.arange(math.prod(tensor.array_shape))
-    return numbers.astype(tensor.data_type.numpy).reshape(tensor.array_shape)
-
-
 @pytest.mark.parametrize(("asked", "text"), rows_of(TEXTS))
 def test_the_text_for_each_operator_and_policy(asked: str, text: str) -> None:
     name, policy, *numbers = asked.split()
@@ -211,7 +204,7 @@ def test_the_text_for_each_operator_and_policy(asked: str, text: str) -> None:
     tensor = desc.indices_tensor
     values = np.array([int(number) for number in numbers], tensor.data_type.numpy)
     indices = values.reshape(tensor.array_shape)
-    given: Any = (desc, counted(desc.input_tensor), indices, at_of(text), policy)
+    given: Any = (desc, ascending(desc.input_tensor), indices, at_of(text), policy)
     assert explain(*given).text == text
 
 
@@ -248,7 +241,7 @@ def test_the_fields_of_an_explanation_and_their_json() -> None:
 
 def test_padding_is_no_element() -> None:
     desc = DESCRIPTORS["padded"]
-    data, indices = counted(desc.input_tensor), np.array([[3, 0]], np.uint32)
+    data, indices = ascending(desc.input_tensor), np.array([[3, 0]], np.uint32)
     found = explain(desc, data, indices, (3, 0), "directml")
     assert (found.after, found.offset, found.other_value) == (None, 12, "11")
 
@@ -256,12 +249,12 @@ def test_padding_is_no_element() -> None:
 def test_an_offset_between_elements_is_no_element() -> None:
     desc = DESCRIPTORS["strided"]
     indices = np.array([0, 0, 9, 2, 0], np.int32)
-    found = explain(desc, counted(desc.input_tensor), indices, (0, 1), "directml")
+    found = explain(desc, ascending(desc.input_tensor), indices, (0, 1), "directml")
     assert found.after is None
 
 
 def test_coordinates_may_be_integers_of_numpy_in_any_sequence() -> None:
-    desc, data = gather("INT32"), counted(gather("INT32").input_tensor)
+    desc, data = gather("INT32"), ascending(gather("INT32").input_tensor)
     indices = np.array([[2, 1]], np.int32)
     wanted = explain(desc, data, indices, (1, 0))
     for at in ([1, 0], np.array([1, 0])):

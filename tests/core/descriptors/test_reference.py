@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import message_of
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -146,7 +146,7 @@ INT64 4294967297 directml 1 4
 def test_an_index_out_of_range_under_each_policy(row: str) -> None:
     index_type, index, policy, *expected = row.split()
     desc = gather(index_type=index_type)
-    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    data = ascending("FLOAT32 2x3")
     indices = np.array([[int(index)]], desc.indices_tensor.data_type.numpy)
     given: Any = (desc, data, indices, policy)
     for compute in (og.reference, og.run):

@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import message_of
 from rings import but_slow, by_ring, one_quick_in
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -35,7 +35,7 @@ from onnxgather.core.execution import kernels, prepared
 from onnxgather.core.options import OutOfRange
 
 DESC = descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1")
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+DATA = ascending("FLOAT32 4x3")
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 9]])
 RESULT = og.reference(DESC, DATA, INDICES)
 

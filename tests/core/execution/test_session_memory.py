@@ -16,6 +16,7 @@ from command_line import DESC, INDICES
 from dlpack_arrays import Exported
 from messages import message_of
 from onnx_texts import model_of
+from short_descriptors import ascending
 
 import onnxgather as og
 from onnxgather.core.options import TARGETS
@@ -33,7 +34,7 @@ def model(*outputs: str) -> onnx.ModelProto:
     return model_of(f"g (float[rows,2] a, float[rows,2] b) => ({typed}) {{ {nodes} }}")
 
 
-A: Any = np.arange(6, dtype=np.float32).reshape(3, 2)
+A: Any = ascending("FLOAT32 3x2")
 B: Any = np.full((3, 2), 5, np.float32)
 
 

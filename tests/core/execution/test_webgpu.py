@@ -14,7 +14,7 @@ import pytest
 from command_line import DATA_4X3, outcome
 from corpus_cases import corpus, descriptor_cases
 from folders import MODELS, ROOT
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from stub_runtime import environment
 
 import onnxgather as og
@@ -188,7 +188,7 @@ def test_int64_indices_are_clamped() -> None:
 @live
 def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
     desc = descriptor("GATHER: FLOAT32 5x3, INT64 1x4, FLOAT32 4x3, 0, 1")
-    data = np.arange(15, dtype=np.float32).reshape(5, 3)
+    data = ascending("FLOAT32 5x3")
     indices = np.array([[4, -1, -9, 7]])
     model = og.to_onnx(desc, "directml", "webgpu")
     found = og.Session(model, "webgpu").run(data, indices)

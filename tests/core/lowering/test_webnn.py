@@ -17,7 +17,7 @@ from corpus_cases import descriptor_cases
 from hypothesis import given
 from messages import message_of, rows_of
 from rings import by_ring
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases, random_data, random_indices
 from webnn_interpreter import METHODS, RefusedStepError, interpret
 from webnn_modules import as_base64, needs_node, recorded
@@ -353,7 +353,7 @@ def test_data_that_no_module_can_hold_are_refused() -> None:
 SMALL = descriptor("GATHER: FLOAT16 4x3, INT64 1x2, FLOAT16 4x2, 1, 1")
 
 
-DATA = np.arange(12, dtype=np.float16).reshape(4, 3)
+DATA = ascending("FLOAT16 4x3")
 INDICES = np.array([[2, -1]], np.int64)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from messages import message_of
 from onnx_texts import model_of as written
+from short_descriptors import ascending
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -26,7 +27,7 @@ from onnxgather.core.model.given_inputs import (
 )
 from onnxgather.core.model.network import Network, read_network
 
-DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
+DATA = ascending("FLOAT32 5x4")
 IDS = np.array([3, 1, 0])
 
 BOMB = """

@@ -18,7 +18,7 @@ from model_metadata import metadata_of
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
 from rings import one_quick_in
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -43,7 +43,7 @@ from onnxgather.core.options import OPSETS, POLICIES, OutOfRange
 
 T = og.TensorDesc
 DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+DATA = ascending("FLOAT32 4x3")
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
     case

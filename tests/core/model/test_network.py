@@ -14,6 +14,7 @@ from messages import message_of
 from onnx import helper
 from onnx_graphs import constant
 from onnx_texts import model_of
+from short_descriptors import ascending
 
 import onnxgather as og
 from onnxgather.auditing.proof.ranges import ranges_of
@@ -127,7 +128,7 @@ def test_sparse_constants_have_a_type_but_no_array() -> None:
 
 def test_external_data_is_read_when_it_is_asked_for(tmp_path: Path) -> None:
     made = rows()
-    table = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
+    table = constant("table", ascending("FLOAT32 4x3"))
     made.graph.initializer[0].CopyFrom(table)
     path = tmp_path / "m.onnx"
     library: Any = onnx  # the signature is only partly typed

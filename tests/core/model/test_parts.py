@@ -16,7 +16,7 @@ from messages import message_of
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
 from rings import by_ring
-from short_descriptors import descriptor
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases
 from whole_models import LIBRARIES, computed
 
@@ -33,7 +33,7 @@ NO_ERROR: list[OutOfRange] = [name for name in POLICIES if name != "error"]
 T = og.TensorDesc
 DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
 NEXT = descriptor("GATHER: FLOAT32 4x2, INT64 1x3, FLOAT32 3x2, 0, 1")
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+DATA = ascending("FLOAT32 4x3")
 FIRST, SECOND = np.array([[2, 0]], np.uint32), np.array([[-1, 0, 9]])
 CHAINED = DATA[:, [2, 0]][[3, 0, 3]]
 ON_CPU: list[Target] = ["portable", "cpu", "native"]

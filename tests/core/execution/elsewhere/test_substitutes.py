@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from corpus_cases import corpus, descriptor_cases
 from messages import message_of
-from short_descriptors import descriptor, tensor_desc
+from short_descriptors import ascending, descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, NodeCase
@@ -234,7 +234,7 @@ class TestSession:
         self, policy: Any
     ) -> None:
         session = Session(gather("FLOAT32", "UINT64"), out_of_range=policy)
-        data = np.arange(6, dtype=np.float32).reshape(2, 3)
+        data = ascending("FLOAT32 2x3")
         for indices in ([[0, 2**31 - 1]], [[1, 0]]):
             given = np.array(indices, np.uint64)
             found = session.run(data, given)
