@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from strategies import Case, cases
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.options import OutOfRange
+
+Compute = Callable[..., Array]
 
 
 def source(
@@ -198,78 +201,60 @@ def test_padding_takes_no_memory(
         assert compute(desc, data, np.array(indices), policy).tolist() == expected
 
 
-@pytest.mark.parametrize("compute", [og.reference, og.run])
-def test_error_names_the_first_index_out_of_range(compute: object) -> None:
-    assert callable(compute)
-    tuples = descriptor("GATHER_ND: INT8 2x3, INT32 2x2, INT8 1x2, 2, 2")
-    data = np.zeros((2, 3), np.int8)
-    for indices, message in (
+either = pytest.mark.parametrize("compute", [og.reference, og.run])
+DATA, INDICES = np.zeros((2, 3), np.float32), np.zeros((1, 1), np.uint32)
+
+
+@either
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
         ([[0, 2], [2, 0]], "IndicesTensor[1,0] must be in [-2, 2), got 2"),
         ([[0, -4], [9, 0]], "IndicesTensor[0,1] must be in [-3, 3), got -4"),
-    ):
-        assert (
-            message_of(
-                og.IndexOutOfRangeError,
-                compute,
-                tuples,
-                data,
-                np.array(indices, np.int32),
-                "error",
-            )
-            == message
-        )
-    assert (
-        message_of(
-            og.IndexOutOfRangeError,
-            compute,
-            gather(index_type="UINT64"),
-            np.zeros((2, 3), np.float32),
-            np.array([[2**64 - 1]], np.uint64),
-            "error",
-        )
-        == "IndicesTensor[0,0] must be in [0, 3), got 18446744073709551615"
-    )
+    ],
+)
+def test_error_names_the_first_index_out_of_range(
+    compute: Compute, indices: list[list[int]], message: str
+) -> None:
+    desc = descriptor("GATHER_ND: INT8 2x3, INT32 2x2, INT8 1x2, 2, 2")
+    given = (desc, np.zeros((2, 3), np.int8), np.array(indices, np.int32), "error")
+    assert message_of(og.IndexOutOfRangeError, compute, *given) == message
 
 
-@pytest.mark.parametrize("compute", [og.reference, og.run])
+@either
+def test_error_names_an_unsigned_index_out_of_range(compute: Compute) -> None:
+    indices = np.array([[2**64 - 1]], np.uint64)
+    given = (gather(index_type="UINT64"), DATA, indices, "error")
+    rule = "IndicesTensor[0,0] must be in [0, 3), got 18446744073709551615"
+    assert message_of(og.IndexOutOfRangeError, compute, *given) == rule
+
+
+@either
 @pytest.mark.parametrize(
     ("data", "indices", "message"),
     [
         (
             np.zeros((2, 3)),
-            np.zeros((1, 1), np.uint32),
+            INDICES,
             "InputTensor must be an array of float32 (2, 3), got float64 (2, 3)",
         ),
         (
             np.zeros(6, np.float32),
-            np.zeros((1, 1), np.uint32),
+            INDICES,
             "InputTensor must be an array of float32 (2, 3), got float32 (6,)",
         ),
-        (
-            np.zeros((2, 3), np.float32),
-            [[-1]],
-            "IndicesTensor: element [0, 0] must fit UINT32, got -1",
-        ),
+        (DATA, [[-1]], "IndicesTensor: element [0, 0] must fit UINT32, got -1"),
     ],
 )
 def test_array_must_fit_its_tensor(
-    compute: object, data: object, indices: object, message: str
+    compute: Compute, data: object, indices: object, message: str
 ) -> None:
-    assert callable(compute)
     assert message_of(og.DescriptorError, compute, gather(), data, indices) == message
 
 
-@pytest.mark.parametrize("compute", [og.reference, og.run])
-def test_policy_must_be_known(compute: object) -> None:
-    assert callable(compute)
-    assert (
-        message_of(
-            og.OnnxGatherError,
-            compute,
-            gather(),
-            np.zeros((2, 3), np.float32),
-            np.zeros((1, 1), np.uint32),
-            "wrap",
-        )
-        == "out_of_range must be one of clamp, error, zero, directml, got 'wrap'"
+@either
+def test_policy_must_be_known(compute: Compute) -> None:
+    given = (gather(), DATA, INDICES, "wrap")
+    assert message_of(og.OnnxGatherError, compute, *given) == (
+        "out_of_range must be one of clamp, error, zero, directml, got 'wrap'"
     )

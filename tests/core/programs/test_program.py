@@ -421,48 +421,6 @@ def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
     assert run(program) == RIGHT
 
 
-def test_an_output_at_an_offset_leaves_the_rest_alone():
-    program = small()
-    program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
-    program["commands"][0]["bindings"]["OutputTensor"] = {
-        "name": "y",
-        "elementOffset": 4,
-    }
-    assert run(program) == ["Resource 'y': 7, 7, 7, 7, 14, 12, 14, 11, 13, 7"]
-
-
-def test_a_strided_output_writes_only_its_elements():
-    program = small()
-    program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
-    program["dispatchables"]["g0"]["desc"]["OutputTensor"].update(
-        Strides=[2], TotalTensorSizeInBytes=40
-    )
-    assert run(program) == ["Resource 'y': 14, 7, 12, 7, 14, 7, 11, 7, 13, 7"]
-
-
-def test_an_owned_input_keeps_what_it_had_at_the_start():
-    program = small()
-    program["resources"]["y"]["initialValues"] = [21, 22, 23, 24, 25]
-    second = json.loads(json.dumps(program["dispatchables"]["g0"]))
-    second["desc"]["InputTensor"] = {
-        "DataType": "FLOAT32",
-        "Sizes": [5],
-        "Flags": "OWNED_BY_DML",
-    }
-    second["bindings"] = {"InputTensor": "y"}
-    program["dispatchables"]["h"] = second
-    program["resources"]["z"] = program["resources"]["y"]
-    bindings = {"IndicesTensor": "i", "OutputTensor": "z"}
-    program["commands"] += [
-        {"type": "dispatch", "dispatchable": "h", "bindings": bindings},
-        {"type": "print", "resource": "z"},
-    ]
-    assert run(program) == [
-        "Resource 'y': 14, 12, 14, 11, 13",
-        "Resource 'z': 24, 22, 24, 21, 23",
-    ]
-
-
 def test_dispatches_yield_the_inputs_of_each_dispatch():
     program = small()
     program["resources"]["i"]["initialValues"] = [1, 2, 3, 0, 0]

@@ -544,16 +544,3 @@ class TestMemory:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < buffers + 4 * count + 2**21
-
-    def test_a_dispatch_may_write_where_an_earlier_one_read(self) -> None:
-        program = program_of([1, 2, 3], [2, 0, 1])
-        there = program["commands"][0]
-        bindings = {**there["bindings"], "InputTensor": "y", "OutputTensor": "x"}
-        show_x = shown("x")
-        program["commands"] = [there, {**there, "bindings": bindings}, show_x]
-        assert run(program) == ("Resource 'x': 2, 3, 1\n", [])
-        found = [
-            (d.data.tolist(), d.output.tolist())
-            for d in parse_program(json.dumps(program), "p").dispatched(reference)
-        ]
-        assert found == [([1, 2, 3], [3, 1, 2]), ([3, 1, 2], [2, 3, 1])]
