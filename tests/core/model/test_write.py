@@ -14,7 +14,7 @@ from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.core.lowering import lower
-from onnxgather.core.options import OutOfRange, Target
+from onnxgather.core.options import TARGETS, OutOfRange, Target
 
 T = og.TensorDesc
 
@@ -211,19 +211,11 @@ def test_eight_dimensions_with_a_scalar_index_stay_within_rank_8() -> None:
 
 
 def test_boundary_has_the_descriptors_names_types_and_shapes() -> None:
-    model = og.to_onnx(gather("UINT64"))
-    found = {
-        value.name: (
-            value.type.tensor_type.elem_type,
-            [d.dim_value for d in value.type.tensor_type.shape.dim],
-        )
-        for value in (*model.graph.input, *model.graph.output)
-    }
-    assert found == {
-        "InputTensor": (onnx.TensorProto.FLOAT, [1, 4, 3]),
-        "IndicesTensor": (onnx.TensorProto.UINT64, [1, 2, 2]),
-        "OutputTensor": (onnx.TensorProto.FLOAT, [4, 2, 2]),
-    }
+    text = onnx.printer.to_text(og.to_onnx(gather("UINT64")).graph)
+    assert (
+        "(float[1,4,3] InputTensor, uint64[1,2,2] IndicesTensor)"
+        " => (float[4,2,2] OutputTensor)" in text
+    )
 
 
 def test_model_says_where_it_comes_from() -> None:
@@ -287,19 +279,13 @@ def test_threads_must_be_a_number_of_threads(target: Any, threads: Any) -> None:
     "wrong", [None, "x", {"type": "GATHER"}, tensor_desc("INT8 1")]
 )
 def test_descriptor_must_be_one(wrong: Any) -> None:
-    calls: list[Any] = [
-        lambda: og.to_onnx(wrong),
-        lambda: og.run(wrong, np.zeros(1), np.zeros(1)),
-        lambda: og.reference(wrong, np.zeros(1), np.zeros(1)),
-        lambda: og.minimum_feature_level(wrong),
-        lambda: og.to_dict(wrong),
-    ]
     # Case: a text may be the path of a file that has descriptors.
     hint = ""
     if isinstance(wrong, str):
         hint = "; each of og.load(PATH).dispatches has a descriptor"
+    calls: list[Any] = [og.to_onnx, og.minimum_feature_level, og.to_dict]
     for call in calls:
-        assert message_of(og.DescriptorError, call) == (
+        assert message_of(og.DescriptorError, call, wrong) == (
             "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
             f" GatherND1Desc, got {wrong!r}{hint}"
         )
@@ -339,10 +325,8 @@ def test_opset_is_limited_by_the_installed_onnx(
 
 @pytest.mark.parametrize("target", ["gpu", None, ["portable"]])
 def test_target_must_be_known(target: Any) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_onnx(gather(), target=target)
-    assert str(caught.value).startswith("target must be one of portable")
-    assert str(caught.value).endswith(f", got {target!r}")
+    message = message_of(og.OnnxGatherError, og.to_onnx, gather(), target=target)
+    assert message == f"target must be one of {', '.join(TARGETS)}, got {target!r}"
 
 
 def test_known_indices_are_normalised_initializers() -> None:
@@ -420,23 +404,11 @@ def test_large_descriptors_make_small_models() -> None:
 def test_axes_beyond_2_31_never_take_int32_indices(operator: str, target: Any) -> None:
     """ONNX Runtime's Gather crashes on them, and known negative ones would overflow."""
     size = 3_000_000_000
-    data, indices, output = (
-        T("UINT8", [size]),
-        tensor_desc("INT32 600"),
-        tensor_desc("UINT8 600"),
-    )
-    desc = (
-        og.GatherDesc(data, indices, output, 0, 1)
-        if operator == "GATHER"
-        else og.GatherElementsDesc(data, indices, output, 0)
-    )
+    numbers = "0, 1" if operator == "GATHER" else "0"
+    desc = descriptor(f"{operator}: UINT8 {size}, INT32 600, UINT8 600, {numbers}")
     for policy in ("clamp", "error"):
-        last = [
-            node
-            for node in lower(desc, policy, target=target).nodes
-            if "Gather" in node.op
-        ][-1]
         graph = lower(desc, policy, target=target)
+        last = [node for node in graph.nodes if "Gather" in node.op][-1]
         assert graph.values[last.inputs[1]].dtype == np.int64
     known = lower(desc, "clamp", np.full(600, -1, np.int32), target)
     (stored,) = [array for array in known.constants.values() if array.size == 600]
