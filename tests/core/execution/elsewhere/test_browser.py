@@ -80,10 +80,11 @@ live = pytest.mark.skipif(
 )
 
 
+Make = Callable[..., Path]
+
+
 @pytest.fixture
-def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Path]]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Make a stand-in; return the file of its notes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     open_session.cache_clear()
@@ -123,7 +124,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 class TestAPage:
     @pytest.mark.slow
     def test_one_browser_runs_all_models_and_ends_with_its_host(
-        self, make: Callable[..., Path]
+        self, make: Make
     ) -> None:
         notes = make()
         for policy in ("clamp", "zero", "clamp"):
@@ -138,9 +139,7 @@ class TestAPage:
         wait_for(lambda: is_gone(pid, profile))
 
     @pytest.mark.slow
-    def test_the_browser_ends_when_its_host_is_killed(
-        self, make: Callable[..., Path]
-    ) -> None:
+    def test_the_browser_ends_when_its_host_is_killed(self, make: Make) -> None:
         notes = make()
         gathered()
         pid, profile = notes.read_text().split()
@@ -159,7 +158,7 @@ class TestAPage:
         ),
     )
     def test_a_page_that_misbehaves_costs_that_call_alone(
-        self, make: Callable[..., Path], change: str, reason: str
+        self, make: Make, change: str, reason: str
     ) -> None:
         make(f"if blobs[-8:] == bytes([1, 0, 0, 0, 0, 0, 0, 0]): {change}")
         assert gathered() == WANTED.tobytes()
@@ -196,7 +195,7 @@ class TestWhatIsMissing:
         self,
         browser: str | None,
         why: str,
-        make: Callable[..., Path],
+        make: Make,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -232,7 +231,7 @@ class TestWhatIsMissing:
 
     @pytest.mark.slow
     def test_a_folder_of_something_else_is_told(
-        self, make: Callable[..., Path], tmp_path: Path
+        self, make: Make, tmp_path: Path
     ) -> None:
         make()
         model, other = (
