@@ -205,7 +205,7 @@ def test_the_text_for_each_operator_and_policy(asked: str, text: str) -> None:
     values = np.array([int(number) for number in numbers], tensor.data_type.numpy)
     indices = values.reshape(tensor.array_shape)
     given: Any = (desc, ascending(desc.input_tensor), indices, at_of(text), policy)
-    assert explain(*given).text == text
+    assert str(explain(*given)) == text
 
 
 def test_the_fields_of_an_explanation_and_their_json() -> None:
@@ -282,7 +282,7 @@ class TestNames:
     )
     def test_the_text_of_each_operator(self, name: str, text: str) -> None:
         source = named_source(DESCRIPTORS[name], at_of(text))
-        assert (source.text, source.at) == (text, at_of(text))
+        assert (str(source), source.at) == (text, at_of(text))
         found = re.findall(r"IndicesTensor\[([\d,]+)\]", text)
         places = [tuple(map(int, place.split(","))) for place in found]
         assert source.index_places == tuple(places)
