@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -220,8 +221,26 @@ def filled_in(template: str, **values: object) -> str:
 
     A template is, for example, `checking/repro/issue.md.template`.
     """
-    text = resources.files("onnxgather").joinpath(template).read_text("utf-8")
-    return Template(text).substitute(values)
+    return Template(packaged_text(template)).substitute(values)
+
+
+def script_filled_in(script: str, **places: object) -> str:
+    """Return a file of JavaScript of the package with its places filled in.
+
+    A place is a word in capitals, so that the file is JavaScript as it is.
+    """
+    text = packaged_text(script)
+    if not places:
+        return text
+    # A name may begin with another, so the longest comes first.
+    names = sorted(places, key=len, reverse=True)
+    return re.sub("|".join(names), lambda match: str(places[match[0]]), text)
+
+
+@cache
+def packaged_text(path: str) -> str:
+    """Return the text of a file of the package."""
+    return resources.files("onnxgather").joinpath(path).read_text("utf-8")
 
 
 def is_report(start: bytes) -> bool:
@@ -301,6 +320,18 @@ def is_in(path: str, folder: str) -> bool:
         return os.path.commonpath([path, folder]) == folder
     except ValueError:  # on another drive
         return False
+
+
+def check_outside(inputs: Iterable[str | None], folder: str) -> None:
+    """Check that no input is in a folder that is written; None is no input.
+
+    Raises:
+        OnnxGatherError: One is.
+    """
+    for path in inputs:
+        if path is not None and is_in(path, folder):
+            rule = f"{path} must be outside of {folder}, whose files are replaced"
+            raise OnnxGatherError(rule)
 
 
 def _identity(path: str) -> str:

@@ -96,7 +96,7 @@ def test_a_gather_that_becomes_a_slice_has_its_sentence() -> None:
         ("all", "Slice"),
     ]
     Path("m.onnx").write_bytes(model.SerializeToString())
-    _, text, _ = outcome("audit", "m.onnx")
+    _, text, _ = outcome("audit m.onnx")
     assert text.splitlines()[1:3] == [
         (
             "proved if     rows (Gather, main graph): P + N is at most 32, where P is"
@@ -121,7 +121,7 @@ def test_the_level_that_decides_a_state_is_named() -> None:
     gather = only(og.audit(model))
     assert (gather.range.state, gather.range.level) == ("out-of-range", "basic")
     Path("m.onnx").write_bytes(model.SerializeToString())
-    code, text, _ = outcome("audit", "m.onnx", "--levels", "basic,all")
+    code, text, _ = outcome("audit m.onnx --levels basic,all")
     assert code == 1
     assert text.splitlines()[1] == (
         "OUT OF RANGE  size (Gather, main graph): indices[] is 1, a constant, on an"
@@ -129,7 +129,7 @@ def test_the_level_that_decides_a_state_is_named() -> None:
         " which it is out of range"
     )
     assert "at level basic, all\n" in text
-    code, text, _ = outcome("audit", "m.onnx", "--levels", "none")
+    code, text, _ = outcome("audit m.onnx --levels none")
     assert code == 0
     assert (
         "\nruntime       the file was audited by ONNX's specification alone\n" in text
@@ -172,7 +172,7 @@ def test_a_level_that_does_not_exist_is_an_error(
     arguments: tuple[str, ...], said: str
 ) -> None:
     Path("m.onnx").write_bytes(parser.parse_model(PLAIN).SerializeToString())
-    code, _, error = outcome("audit", "m.onnx", *arguments)
+    code, _, error = outcome("audit m.onnx", *arguments)
     assert (code, error.splitlines()[-1]) == (2, f"Error: {said}")
 
 
@@ -185,7 +185,7 @@ def test_a_level_that_is_no_name_is_an_error() -> None:
 
 def test_a_runtime_that_does_not_start_is_an_error() -> None:
     Path("m.onnx").write_bytes(parser.parse_model(PLAIN).SerializeToString())
-    code, _, error = outcome("audit", "m.onnx", "--runtime", "no/python")
+    code, _, error = outcome("audit m.onnx --runtime no/python")
     assert (code, error) == (
         3,
         "Error: no/python does not start: No such file or directory\n",
@@ -483,5 +483,5 @@ def test_a_gather_is_as_safe_as_before_where_a_level_moves_its_neighbours(
 
 def test_each_note_is_printed_once() -> None:
     Path("m.onnx").write_bytes(parser.parse_model(CUSTOM).SerializeToString())
-    _, text, _ = outcome("audit", "m.onnx")
+    _, text, _ = outcome("audit m.onnx")
     assert text.count("does not open the model") == 1

@@ -335,13 +335,13 @@ not proved    2 gathers; the size is unknown behind shrink (SpaceToDepth); `--sh
     pick (Gather, main graph): index 0..3
     other (Gather, main graph): index 1
 """)  # noqa: E501
-    told = json.loads(outcome("audit", "m.onnx", "--json")[1])["gathers"][0]["range"]
+    told = json.loads(outcome("audit m.onnx --json")[1])["gathers"][0]["range"]
     assert told["lost"] == {
         "node": "shrink",
         "op": "SpaceToDepth",
         "told_by": "--shape x=1,3,12,12",
     }
-    text = outcome("audit", "m.onnx", "--shape", "x=1,3,12,12")[1]
+    text = outcome("audit m.onnx --shape x=1,3,12,12")[1]
     sentence = "an input can never leave an axis, if inputs are as given"
     assert text.startswith(f"m.onnx: {sentence}; 2 gathers: 2 proved in range\n")
 
@@ -350,7 +350,7 @@ def test_gathers_of_one_cause_share_a_line() -> None:
     path = pooled()
     for name in ("a.onnx", "b.onnx"):
         Path(name).write_bytes(Path(path).read_bytes())
-    text = outcome("audit", "a.onnx", "b.onnx")[1]
+    text = outcome("audit a.onnx b.onnx")[1]
     cause = (
         "the size is unknown behind shrink (SpaceToDepth);"
         " `--shape x=1,3,12,12` tells it"
@@ -365,7 +365,7 @@ def test_gathers_of_one_cause_share_a_line() -> None:
     ]
     for name in ("c.onnx", "d.onnx"):
         save(model(nodes, [info("x", FLOAT, [2])], ["y"], [TABLE]), name)
-    text = outcome("audit", "a.onnx", "c.onnx", "d.onnx")[1]
+    text = outcome("audit a.onnx c.onnx d.onnx")[1]
     alike = "wild (Gather, main graph) and 1 more in 2 models"
     bounds = "index unbounded; the axis has 4 elements; because of x"
     assert f"\nnot proved    c.onnx: {alike}: {bounds}\n" in text
@@ -438,7 +438,7 @@ def test_fail_on_makes_states_findings(names: str) -> None:
     ]
     made = model(nodes, [info("x", FLOAT, [2])], ["y"], [TABLE])
     assert call("audit", save(made, "wild.onnx"), *given).exit_code == codes[1]
-    assert call("audit", "wild.onnx").exit_code == 0
+    assert call("audit wild.onnx").exit_code == 0
 
 
 def test_fail_on_comes_again_and_refuses_other_names() -> None:
@@ -684,7 +684,7 @@ def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None
     for name in ("n.onnx", "o.onnx"):
         save(neg, name)
     inputs = ("--inputs", npz(ids=[[0, 1]]), "--levels", "none")
-    code, text, error = outcome("audit", ".", *inputs, "--html", "a.html")
+    code, text, error = outcome("audit .", *inputs, "--html", "a.html")
     line = "1 of 3: a wrong input can leave an axis; 2 were not audited"
     assert (code, text.splitlines()[0]) == (2, line)
     said = "the given inputs hold 'ids', but the model's inputs are 'x'"
@@ -891,7 +891,7 @@ def test_what_is_wrong_is_one_sentence(
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x00\xff" * 9])
 def test_a_file_that_is_no_model_is_one_sentence(content: bytes) -> None:
     Path("m.onnx").write_bytes(content)
-    code, text, error = outcome("audit", "m.onnx")
+    code, text, error = outcome("audit m.onnx")
     assert (code, text) == (2, "")
     assert error.startswith("Error: m.onnx: must be an ONNX model")
     assert error.count("\n") == 1
@@ -931,4 +931,4 @@ def test_a_condition_says_what_the_indices_are_without_it() -> None:
         " -2147483648 to 3; other inputs may be in range too; without this the indices"
         " are 0..5 of 4"
     )
-    assert line in outcome("audit", "m.onnx", "--levels", "none")[1].splitlines()
+    assert line in outcome("audit m.onnx --levels none")[1].splitlines()

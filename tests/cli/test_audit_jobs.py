@@ -41,7 +41,7 @@ def test_jobs_give_what_one_process_gives() -> None:
     for k in range(6):
         save(f"m/{k}.onnx", gathers=7 - k)
     Path("m/2b.onnx").write_bytes(b"none")
-    one = outcome("audit", "m", "--json")
+    one = outcome("audit m --json")
     assert (one[0], one[2]) == (
         2,
         (
@@ -52,14 +52,12 @@ def test_jobs_give_what_one_process_gives() -> None:
     assert [each["model"] for each in json.loads(one[1])["models"]] == [
         f"m/{k}.onnx" for k in range(6)
     ]
-    assert outcome("audit", "m", "--json", "--jobs", "2") == one
+    assert outcome("audit m --json --jobs 2") == one
 
 
 def test_a_model_that_is_named_twice_is_audited_once() -> None:
     Path("link.onnx").symlink_to(save("m/a.onnx"))
-    found = json.loads(
-        outcome("audit", "m", "./m/a.onnx", "m/*", "link.onnx", "--json")[1]
-    )
+    found = json.loads(outcome("audit m ./m/a.onnx m/* link.onnx --json")[1])
     assert [each["model"] for each in found["models"]] == ["m/a.onnx", "link.onnx"]
 
 
@@ -119,7 +117,7 @@ def test_progress_has_the_number_and_the_name(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sources.Progress, "show", slow)
     for k in range(4):
         save(f"m/{k}.onnx")
-    error = outcome("audit", "m", "--json")[2]
+    error = outcome("audit m --json")[2]
     assert error == "m\n2 of 4: m/1.onnx\n4 of 4: m/3.onnx\n"
 
 

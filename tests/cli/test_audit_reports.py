@@ -75,7 +75,7 @@ SAID = {
 
 @pytest.mark.usefixtures("models")
 def test_a_table_has_a_line_for_each_model_and_one_for_all() -> None:
-    code, text, error = outcome("audit", "m")
+    code, text, error = outcome("audit m")
     assert (code, error) == (2, f"Error: {BROKEN}\n")
     assert text.startswith(f"""\
 {VERDICT}; 1 was not audited
@@ -97,7 +97,7 @@ def test_the_next_commands_are_for_all_models_and_the_worst() -> None:
     for name in ("a", "b", "d", "e", "f"):
         save(f"m/{name}.onnx", WRONG)
     save("m/c.onnx", ODD)
-    code, text, _ = outcome("audit", "m")
+    code, text, _ = outcome("audit m")
     assert code == 1
     assert (
         text[text.index("next ") :]
@@ -112,7 +112,7 @@ next          to see what is open in a model, and what would tell more; the wors
     paths = [f"m/{name}.onnx" for name in "abdef"]
     text = outcome("audit", *paths)[1]
     assert "\n    onnxgather harden MODEL... -o hardened --verify\n" in text
-    text = outcome("audit", "./", "m/a.onnx")[1]
+    text = outcome("audit ./ m/a.onnx")[1]
     hardened = "onnxgather harden ./ m/a.onnx -o ../hardened --verify"
     assert f"\n    {hardened}\n" in text
 
@@ -159,8 +159,8 @@ def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
     strict: bool,
 ) -> None:
     more = ["--fail-on", "proved-if"] if strict else []
-    assert outcome("audit", "m", "--junit", "-", *more)[0] == 2
-    root = ET.fromstring(outcome("audit", "m", "--junit", "-", *more)[1])
+    assert outcome("audit m --junit -", *more)[0] == 2
+    root = ET.fromstring(outcome("audit m --junit -", *more)[1])
     told = {
         (case.get("classname"), case.get("name")): [
             (one.tag, one.get("type"), one.get("message"), one.text) for one in case
@@ -212,7 +212,7 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
     line = "2 of 5: a wrong input can leave an axis; 1: perhaps; 1: never; 1: no index"
     files = ("--json=a.json", "--junit", "a.xml", "--sarif", "a.sarif")
     pages = ("--markdown", "a.md", "--html", "a.html")
-    code, text, _ = outcome("audit", "m", "--levels", "none", *files, *pages)
+    code, text, _ = outcome("audit m --levels none", *files, *pages)
     assert (code, text.splitlines()[0]) == (1, line)
     record = json.loads(Path("a.json").read_bytes())
     assert (record["schema"], record["verdict"]) == (3, line)
@@ -260,7 +260,7 @@ def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None
         ODD,
         *(node("Gather", ["table", "far"], f"y{k}") for k in range(2)),
     )
-    text = outcome("audit", "m", "--markdown", "-")[1]
+    text = outcome("audit m --markdown -")[1]
     assert (
         text
         == f"""\
@@ -294,7 +294,7 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
 
 @pytest.mark.usefixtures("models")
 def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
-    code, text, _ = outcome("audit", "m", "--sarif", "-")
+    code, text, _ = outcome("audit m --sarif -")
     found = json.loads(text)
     assert (code, found["version"]) == (2, "2.1.0")
     assert found["$schema"] == "https://json.schemastore.org/sarif-2.1.0.json"
@@ -336,9 +336,7 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
         ],
         "partialFingerprints": {"gather/v1": "main graph/tokens: Gather: proved-if"},
     }
-    strict = json.loads(
-        outcome("audit", "m", "--sarif", "-", "--fail-on", "proved-if")[1]
-    )
+    strict = json.loads(outcome("audit m --sarif - --fail-on proved-if")[1])
     assert {one["level"] for one in strict["runs"][0]["results"]} == {"error"}
 
 
@@ -355,9 +353,7 @@ def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
 def test_the_message_of_sarif_has_no_placeholder_and_no_link() -> None:
     name = "{0} [see](https://example.org) [a]"
     save("m.onnx", node("Gather", ["table", "far"], "row", name))
-    (one,) = json.loads(outcome("audit", "m.onnx", "--sarif", "-")[1])["runs"][0][
-        "results"
-    ]
+    (one,) = json.loads(outcome("audit m.onnx --sarif -")[1])["runs"][0]["results"]
     start = (
         "{{0}} \\[see](https://example.org) [a] (Gather, main graph): indices[1] is 9"
     )
@@ -427,12 +423,12 @@ def test_a_gather_that_computes_shapes_is_not_refused() -> None:
     zero = constant("zero", np.array([0]))
     made = model(nodes, [info("ids", INT64, ["b", 2])], ["y"], [TABLE, zero])
     Path("m.onnx").write_bytes(made.SerializeToString())
-    (told,) = json.loads(outcome("audit", "m.onnx", "--json")[1])["gathers"]
+    (told,) = json.loads(outcome("audit m.onnx --json")[1])["gathers"]
     assert (
         told["shape_computation"],
         "DataType must be one of" in told["refused"],
     ) == (True, True)
-    code, text, _ = outcome("audit", "m.onnx", "--sarif", "-")
+    code, text, _ = outcome("audit m.onnx --sarif -")
     assert (code, json.loads(text)["runs"][0]["results"]) == (0, [])
 
 
@@ -470,12 +466,10 @@ class TestBaseline:
         Path("m/d.onnx").unlink()
 
     def test_it_is_sorted_and_has_what_counts(self) -> None:
-        assert call("audit", "m", "--write-baseline", "ci/b.json").exit_code == 0
+        assert call("audit m --write-baseline ci/b.json").exit_code == 0
         assert baseline("ci/b.json") == KNOWN[2:]
         assert (
-            call(
-                "audit", "m/c.onnx", "m", *STRICT, "--write-baseline", "ci/b.json"
-            ).exit_code
+            call("audit m/c.onnx m", *STRICT, "--write-baseline", "ci/b.json").exit_code
             == 0
         )
         assert baseline("ci/b.json") == KNOWN
@@ -484,13 +478,11 @@ class TestBaseline:
             b'{\n  "schema": 1,\n  "findings": [\n    {\n      "model": "../m/a b'
         )
         assert content.endswith(b"}\n  ]\n}\n")
-        assert (
-            call("audit", "m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
-        )
+        assert call("audit m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
         assert Path("ci/b.json").read_bytes() == content
 
     def test_a_finding_with_another_condition_is_new(self) -> None:
-        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        call("audit m", *STRICT, "--write-baseline", "b.json")
         given = ("audit", "m", *STRICT, "--baseline", "b.json")
         content = json.loads(Path("b.json").read_bytes())
         (entry,) = [
@@ -511,7 +503,7 @@ class TestBaseline:
         del entry["conditions"]
         Path("b.json").write_text(json.dumps(content), encoding="utf-8")
         assert outcome(*given)[0] == 0
-        assert call("audit", "m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
         written = json.loads(Path("b.json").read_bytes())["findings"]
         assert ["each value of ids is from -4 to 3"] in [
             entry.get("conditions") for entry in written
@@ -550,7 +542,7 @@ class TestBaseline:
         assert text.endswith("baseline      b.json: 4 known findings, 0 new, 0 gone\n")
 
     def test_known_findings_are_good_and_new_ones_are_told(self) -> None:
-        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        call("audit m", *STRICT, "--write-baseline", "b.json")
         given = ("audit", "m", *STRICT, "--baseline", "b.json")
         code, text, error = outcome(*given)
         last = "baseline      b.json: 4 known findings, 0 new, 0 gone\n"
@@ -580,7 +572,7 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
     def test_a_model_is_the_same_by_whatever_path(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        call("audit", "m", "./m/c.onnx", *STRICT, "--write-baseline", "b.json")
+        call("audit m ./m/c.onnx", *STRICT, "--write-baseline", "b.json")
         assert [one[:2] for one in baseline()] == [
             ("m/a b.onnx", "tokens"),
             ("m/a b.onnx", "wild"),
@@ -597,27 +589,27 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             )
 
     def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
-        text = outcome("audit", "m/c.onnx", "--write-baseline", "-")[1]
+        text = outcome("audit m/c.onnx --write-baseline -")[1]
         for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
             Path("b.json").write_text(
                 text.replace("out-of-range", state), encoding="utf-8"
             )
-            told = outcome("audit", "m/c.onnx", "--baseline", "b.json")
+            told = outcome("audit m/c.onnx --baseline b.json")
             assert (told[0], "0 gone" in told[1]) == (code, True)
         save("m/c.onnx", ODD, node("Gather", ["table", "ids"], "row", "fixed"))
-        assert outcome("audit", "m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 0
+        assert outcome("audit m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 0
         refused = text.replace("out-of-range", "refused")
         Path("b.json").write_text(refused, encoding="utf-8")
-        assert outcome("audit", "m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 1
+        assert outcome("audit m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 1
 
     def test_reasons_stay_where_the_finding_does(self) -> None:
-        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        call("audit m", *STRICT, "--write-baseline", "b.json")
         found = json.loads(Path("b.json").read_bytes())
         for one in found["findings"]:
             one["reason"] = f"why {one['node']}"
         Path("b.json").write_text(json.dumps(found), encoding="utf-8")
         save("m/a b.onnx", OPEN, node("Gather", ["table", "far"], "row", "wild"))
-        assert call("audit", "m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
         assert baseline() == [
             ("m/a b.onnx", "tokens", "proved-if", "why tokens"),
             ("m/a b.onnx", "wild", "out-of-range", ""),
@@ -626,10 +618,10 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         ]
 
     def test_a_model_that_was_not_audited_keeps_its_entries(self) -> None:
-        call("audit", "m", *STRICT, "--write-baseline", "b.json")
+        call("audit m", *STRICT, "--write-baseline", "b.json")
         before = baseline()
         Path("m/c.onnx").write_bytes(b"none")
-        code, _, error = outcome("audit", "m", *STRICT, "--write-baseline", "b.json")
+        code, _, error = outcome("audit m", *STRICT, "--write-baseline", "b.json")
         assert (code, baseline()) == (2, before)
         assert (
             error
@@ -640,11 +632,11 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 0 gone\n")
         Path("m/c.onnx").unlink()
         assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 2 gone\n")
-        assert call("audit", "m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
         assert baseline() == before[:2]
 
     def test_reports_tell_known_findings_from_new_ones(self) -> None:
-        call("audit", "m/c.onnx", "--write-baseline", "b.json")
+        call("audit m/c.onnx --write-baseline b.json")
         found = json.loads(Path("b.json").read_bytes())
         found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
         Path("b.json").write_text(json.dumps(found), encoding="utf-8")

@@ -73,7 +73,7 @@ class TestOne:
         code, text, error = outcome("show", write(BARE))
         assert (code, error) == (0, "")
         assert text.splitlines()[:3] == ["bare.json", "", "DML_GATHER_OPERATOR_DESC"]
-        (gather,) = json.loads(outcome("show", "bare.json", "--json")[1])[
+        (gather,) = json.loads(outcome("show bare.json --json")[1])[
             "dispatchables"
         ].values()
         assert gather["descriptor"] == BARE
@@ -101,9 +101,9 @@ class TestOne:
             ["--lanes", "cpu@portable"],
             ["--out-of-range", "error"],
         ):
-            code, text, _ = outcome("check", "bare.json", *options)
+            code, text, _ = outcome("check bare.json", *options)
             assert (code, "3 cases, 3 PASS" in text) == (0, True), options
-        code, _, error = outcome("check", "bare.json", "--out-of-range", "error")
+        code, _, error = outcome("check bare.json --out-of-range error")
         assert error == (
             "bare.json: without data, so three cases are drawn: both ends of each axis,"
             " random bits, extreme data\n"
@@ -111,7 +111,7 @@ class TestOne:
 
     def test_check_takes_inputs(self) -> None:
         write(BARE)
-        code, text, error = outcome("check", "bare.json", *inputs())
+        code, text, error = outcome("check bare.json", *inputs())
         assert (code, error) == (0, "")
         assert text.partition("\n\n")[2].splitlines() == [
             "                             cpu",
@@ -129,14 +129,14 @@ class TestOne:
 
     def test_explain_is_by_names(self) -> None:
         write(BARE)
-        assert outcome("explain", "bare.json", "--at", "3,1") == (
+        assert outcome("explain bare.json --at 3,1") == (
             0,
             "output[3,1] = input[3, IndicesTensor[0,1]]\n",
             "",
         )
-        code, text, error = outcome("explain", "bare.json", "--json")
+        code, text, error = outcome("explain bare.json --json")
         assert (code, error, len(json.loads(text))) == (0, "", 8)
-        assert outcome("explain", "bare.json", "--at", "1,0", *inputs([[2, 0]])) == (
+        assert outcome("explain bare.json --at 1,0", *inputs([[2, 0]])) == (
             0,
             "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
             "",
@@ -180,7 +180,7 @@ class TestOne:
         self, options: list[str], printed: str, elements: str
     ) -> None:
         write(BARE)
-        assert outcome("run", "bare.json", *inputs(), *options) == (
+        assert outcome("run bare.json", *inputs(), *options) == (
             0,
             f"Resource 'OutputTensor': {printed}\n",
             (
@@ -213,7 +213,7 @@ class TestOne:
 
     def test_repro_finds_a_difference(self, monkeypatch: pytest.MonkeyPatch) -> None:
         write(BARE)
-        assert outcome("repro", "bare.json", "-o", "out") == (
+        assert outcome("repro bare.json -o out") == (
             0,
             "3 cases pass on lane cpu: nothing to reproduce\n",
             f"bare.json: {TOLD}\n",
@@ -230,7 +230,7 @@ class TestOne:
             return type(found)(found.kind, found.reason, found.nodes, output)
 
         monkeypatch.setattr(ModelLane, "answer", negative)
-        code, text, error = outcome("repro", "bare.json", "-o", "out", "--no-reduce")
+        code, text, error = outcome("repro bare.json -o out --no-reduce")
         # The script runs the model, which is right.
         assert (code, error) == (2, f"bare.json: {TOLD}\n")
         assert text.startswith(
@@ -248,7 +248,7 @@ class TestOne:
             kept = os.dup(0)
             os.dup2(stream.fileno(), 0)
             try:
-                code, text, error = outcome("show", "-")
+                code, text, error = outcome("show -")
             finally:
                 os.dup2(kept, 0)
                 os.close(kept)
@@ -275,9 +275,9 @@ class TestForms:
         )
         (dispatch,) = load(write(og.to_dict(owned))).dispatches
         assert dispatch.descriptor == owned
-        code, text, _ = outcome("check", "bare.json")
+        code, text, _ = outcome("check bare.json")
         assert (code, "3 cases, 3 PASS" in text) == (0, True)
-        assert outcome("run", "bare.json", *inputs([[2, 0]])) == (
+        assert outcome("run bare.json", *inputs([[2, 0]])) == (
             0,
             "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
             "",
@@ -292,16 +292,16 @@ class TestForms:
             index_dimensions=1,
         )
         write(og.to_dict(strided))
-        code, text, _ = outcome("check", "bare.json")
+        code, text, _ = outcome("check bare.json")
         assert (code, "3 cases, 3 PASS" in text) == (0, True)
-        assert "clamp, portable: proved" in outcome("certify", "bare.json")[1]
+        assert "clamp, portable: proved" in outcome("certify bare.json")[1]
         np.savez(
             "in.npz",
             InputTensor=np.arange(12, dtype=np.float32),
             IndicesTensor=np.array([[2, 0]], np.uint32),
         )
         # The gaps of the output are zero.
-        assert outcome("run", "bare.json", "--inputs", "in.npz") == (
+        assert outcome("run bare.json --inputs in.npz") == (
             0,
             "Resource 'OutputTensor': 8, 0, 0, 9, 1, 0, 10, 2, 0, 11, 3\n",
             "",
@@ -375,7 +375,7 @@ class TestForms:
     def test_a_field_that_is_nearly_right_is_told(self) -> None:
         tensor = {**BARE["desc"]["InputTensor"], "Stride": [3, 1]}
         write([BARE, changed_desc(InputTensor=tensor)])
-        code, _, error = outcome("show", "bare.json")
+        code, _, error = outcome("show bare.json")
         assert (code, error) == (
             0,
             (
@@ -388,7 +388,7 @@ class TestForms:
 class TestLists:
     def test_convert_numbers_the_models(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("convert", "list.json") == (
+        assert outcome("convert list.json") == (
             0,
             "list.json -> list.1.onnx\nlist.json -> list.2.onnx\n",
             "",
@@ -398,8 +398,8 @@ class TestLists:
 
     def test_a_list_of_one_is_one_descriptor(self) -> None:
         write([BARE], "list.json")
-        assert outcome("convert", "list.json") == (0, "list.json -> list.1.onnx\n", "")
-        code, text, _ = outcome("run", "list.json", *inputs([[2, 0]]))
+        assert outcome("convert list.json") == (0, "list.json -> list.1.onnx\n", "")
+        code, text, _ = outcome("run list.json", *inputs([[2, 0]]))
         assert (code, text) == (
             0,
             "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
@@ -408,13 +408,13 @@ class TestLists:
     def test_other_operators_are_left_out(self) -> None:
         write([BARE, RELU, og.to_dict(ELEMENTS)], "list.json")
         told = f"list.json: {LEFT_OUT}: $[1]\n"
-        assert outcome("convert", "list.json") == (
+        assert outcome("convert list.json") == (
             0,
             "list.json -> list.1.onnx\nlist.json -> list.3.onnx\n",
             told,
         )
         assert files() == ["list.1.onnx", "list.3.onnx", "list.json"]
-        code, text, error = outcome("check", "list.json")
+        code, text, error = outcome("check list.json")
         assert (code, error) == (0, f"{told}list.json: $[0], $[2]: {TOLD}\n")
         assert text.partition("\n\n")[2].splitlines()[:7] == [
             "                                       cpu",
@@ -425,14 +425,14 @@ class TestLists:
             "list.json: random bits (3)             PASS",
             "list.json: wild indices (3)            PASS",
         ]
-        code, text, error = outcome("certify", "list.json")
+        code, text, error = outcome("certify list.json")
         assert (code, error) == (0, told)
         assert text.splitlines()[1:] == [
             "list.json: $[0]: clamp, portable: proved",
             "list.json: $[2]: clamp, portable: proved",
             "2 proved, 0 refuted, 0 undecided",
         ]
-        code, text, error = outcome("show", "list.json")
+        code, text, error = outcome("show list.json")
         assert (code, error) == (0, told)
         assert [part.splitlines()[0] for part in text.split("\n\n\n")] == [
             "list.json: $[0]",
@@ -441,12 +441,12 @@ class TestLists:
 
     def test_explain_takes_one_by_its_number(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("explain", "list.json", "--dispatch", "2", "--at", "1,0") == (
+        assert outcome("explain list.json --dispatch 2 --at 1,0") == (
             0,
             "output[1,0] = input[1, IndicesTensor[1,0]]\n",
             "",
         )
-        assert outcome("explain", "list.json", "--dispatch", "3") == (
+        assert outcome("explain list.json --dispatch 3") == (
             2,
             "",
             (
@@ -462,7 +462,7 @@ class TestLists:
             given = (command[0], "list.json", *command[1:], *inputs())
             assert outcome(*given) == (2, "", rule), command
         for given in ((), inputs()):
-            assert outcome("run", "list.json", *given) == (
+            assert outcome("run list.json", *given) == (
                 2,
                 "",
                 (
@@ -473,7 +473,7 @@ class TestLists:
 
     def test_repro_tries_all_of_them(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("repro", "list.json", "-o", "out") == (
+        assert outcome("repro list.json -o out") == (
             0,
             "6 cases pass on lane cpu: nothing to reproduce\n",
             f"list.json: $[0], $[1]: {TOLD}\n",
@@ -499,7 +499,7 @@ class TestLists:
             index_dimensions=1,
         )
         write([BARE, og.to_dict(large)], "list.json")
-        code, text, error = outcome("check", "list.json")
+        code, text, error = outcome("check list.json")
         assert (code, error) == (
             0,
             (
@@ -510,7 +510,7 @@ class TestLists:
         )
         assert "cpu: 3 cases, 3 PASS" in text
         write(og.to_dict(large))
-        assert outcome("check", "bare.json") == (
+        assert outcome("check bare.json") == (
             2,
             "",
             (
@@ -603,7 +603,7 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
         "cpu: 1 case, 1 PASS",
         "directml-dll: 1 case, 1 PASS, 1 with DirectML's formula",
     ]
-    code, text, error = outcome("run", "bare.json", "--provider", "directml-dll")
+    code, text, error = outcome("run bare.json --provider directml-dll")
     assert (code, text) == (2, "")
     assert (
         error.splitlines()[-1]

@@ -100,7 +100,7 @@ def test_an_undecided_one_is_a_finding_if_asked() -> None:
 
 def test_json_has_all_but_the_text_of_obligations() -> None:
     program("a.json")
-    code, text, error = outcome("certify", "a.json", "bad.json", "--json")
+    code, text, error = outcome("certify a.json bad.json --json")
     (one,) = (found := json.loads(text))["certificates"]
     assert (code, error) == (2, "Error: bad.json: no such file or directory\n")
     own = og.certify(DESC)
@@ -125,7 +125,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
         ],
         "unusable": ["bad.json: no such file or directory"],
     }
-    assert outcome("certify", "a.json", "--json=out.json") == (
+    assert outcome("certify a.json --json=out.json") == (
         0,
         (
             f"{CLAMP}{WHERE}: clamp, portable: proved\n1 proved, 0 refuted, 0"
@@ -144,7 +144,7 @@ def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
     made = ModelProto.FromString(Path(model()).read_bytes())
     del made.metadata_props[:]
     Path("m.onnx").write_bytes(made.SerializeToString())
-    assert outcome("certify", "m.onnx") == (
+    assert outcome("certify m.onnx") == (
         0,
         (
             "policy error: an index out of range is an error\n"
@@ -270,7 +270,7 @@ def test_a_solver_is_needed_only_where_the_normal_form_does_not_decide(
         f"b.json: $.dispatchables.gather: clamp, portable: undecided: {why}\n"
         "1 proved, 0 refuted, 1 undecided\n"
     )
-    assert outcome("certify", "a.json", "b.json") == (0, told, "")
+    assert outcome("certify a.json b.json") == (0, told, "")
     given = ("certify", "a.json", "b.json", "--fail-on", "undecided")
     assert outcome(*given) == (1, told, "")
     assert og.certify(DESC).state == "proved"

@@ -107,7 +107,7 @@ class TestOutOfRange:
         program("in.json")
         program("wild.json", indices=WILD)
         options = ["--out-of-range", policy] if policy else []
-        code, table, _ = outcome("check", "in.json", "wild.json", *options)
+        code, table, _ = outcome("check in.json wild.json", *options)
         assert code == 0
         difference = "OutputTensor[0,1] is an error, 11 under directml"
         if elements is not None:
@@ -130,7 +130,7 @@ class TestOutOfRange:
         text = small_program(resources, gathers[0], gathers[1], shown("y"))
         Path("x.json").write_text(text, encoding="utf-8")
         # `run` prints DirectML's elements.
-        assert outcome("run", "x.json")[1] == "Resource 'y': 3, 6\n"
+        assert outcome("run x.json")[1] == "Resource 'y': 3, 6\n"
         found = report("x.json").cases
         assert [case.out_of_range for case in found] == ["clamp", "clamp"]
         assert [case.results[0].state for case in found] == ["PASS", "PASS"]
@@ -144,7 +144,7 @@ class TestOutOfRange:
     def test_many_such_cases_are_one_sentence(self) -> None:
         for k in range(3):
             program(f"p/{k}.json", indices=WILD)
-        note = outcome("check", "p", "--out-of-range", "clamp")[1].split("\n\n")[-2]
+        note = outcome("check p --out-of-range clamp")[1].split("\n\n")[-2]
         assert (
             " ".join(note.split())
             == "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of"
@@ -156,7 +156,7 @@ class TestOutOfRange:
 
 class TestHelp:
     def test_help_lists_the_states(self) -> None:
-        assert call("check", "--help").stdout.endswith("""
+        assert call("check --help").stdout.endswith("""
   States:
     PASS     the data type, shape and bytes of the reference, or both refuse
     DIFF     the output differs; the details say how, and where first
@@ -264,9 +264,7 @@ class TestHelp:
         program("x.json")
         Path("env").mkdir()
         Path("env/pyvenv.cfg").touch()
-        code, out, err = outcome(
-            "check", "x.json", "--plugin", "MyExecutionProvider=env"
-        )
+        code, out, err = outcome("check x.json --plugin MyExecutionProvider=env")
         assert (code, err) == (3, "")
         assert "the plugin library of MyExecutionProvider does not load: " in out
 
@@ -275,7 +273,7 @@ class TestStates:
     def test_the_table_has_a_row_for_each_case_and_a_column_for_each_lane(self) -> None:
         program("a/x.json")
         program("a/b/y.json")
-        code, out, err = outcome("check", "a")
+        code, out, err = outcome("check a")
         assert (code, err) == (0, "")
         head, lane, _, *rest = out.splitlines()
         assert re.fullmatch(
@@ -372,21 +370,19 @@ class TestStates:
             return Answer(AnswerKind.NOT_RUN, "declined") if case.name < "y" else answer
 
         change(monkeypatch, declined)
-        code, out, _ = outcome("check", "x.json", "y.json", "--lanes", "cpu,cpu@b")
+        code, out, _ = outcome("check x.json y.json --lanes cpu,cpu@b")
         assert code == 0
         assert (
             "\ncpu: 2 cases, 1 PASS, 1 NOT-RUN\ncpu@b: 2 cases, 1 PASS, 1 NOT-RUN\n\nNo"
             " findings\n" in out
         )
-        assert outcome("check", "x.json", "y.json", "--require", "cpu")[0] == 3
-        assert outcome("check", "x.json")[0] == 3
+        assert outcome("check x.json y.json --require cpu")[0] == 3
+        assert outcome("check x.json")[0] == 3
 
     def test_a_lane_that_does_not_start_is_exit_code_3(self) -> None:
         program("x.json")
         files = ["--json=r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, _ = outcome(
-            "check", "x.json", "--lanes", "cpu,XyzExecutionProvider", *files
-        )
+        code, out, _ = outcome("check x.json --lanes cpu,XyzExecutionProvider", *files)
         assert code == 3
         why = "XyzExecutionProvider is not available"
         assert f"XyzExecutionProvider  did not start: {why}" in out
@@ -415,10 +411,10 @@ class TestStates:
                 ),
             )
         ]
-        assert outcome("check", "x.json", "bad.json", *missing)[0] == 1
-        assert outcome("check", "x.json", *missing)[0] == 3
-        assert outcome("check", "x.json", "bad.json", "none.json", *missing)[0] == 2
-        code, _, err = outcome("check", "none.json", "x.json")
+        assert outcome("check x.json bad.json", *missing)[0] == 1
+        assert outcome("check x.json", *missing)[0] == 3
+        assert outcome("check x.json bad.json none.json", *missing)[0] == 2
+        code, _, err = outcome("check none.json x.json")
         assert (code, err) == (2, "Error: none.json: no such file or directory\n")
         assert report("none.json", "x.json", code=2).unusable == [
             "none.json: no such file or directory"
@@ -430,7 +426,7 @@ class TestStates:
             json.dumps({**content, "dispatchables": {}, "commands": []})
         )
         Path("empty").mkdir()
-        assert outcome("check", "x.json", "empty") == (
+        assert outcome("check x.json empty") == (
             2,
             "",
             (
@@ -671,24 +667,18 @@ class TestWriteKnown:
         change(monkeypatch, negative)
         program("a.json")
         program("b.json")
-        assert call("check", "b.json", "--write-known", "known.json").exit_code == 1
+        assert call("check b.json --write-known known.json").exit_code == 1
         (entry,) = json.loads(Path("known.json").read_text(encoding="utf-8"))
         mine = {**entry, "reason": "Signs are turned.", "link": "https://example.org/1"}
         Path("known.json").write_text(json.dumps([mine]), encoding="utf-8")
-        assert (
-            call("check", "a.json", "b.json", "--write-known", "known.json").exit_code
-            == 1
-        )
+        assert call("check a.json b.json --write-known known.json").exit_code == 1
         first, second = json.loads(Path("known.json").read_text(encoding="utf-8"))
         assert second == mine
         assert [one["name"] for one in first["cases"]] == [
             "a.json: $.commands[[]0] (gather)"
         ]
         before = Path("known.json").read_bytes()
-        assert (
-            call("check", "a.json", "b.json", "--write-known", "known.json").exit_code
-            == 0
-        )
+        assert call("check a.json b.json --write-known known.json").exit_code == 0
         assert Path("known.json").read_bytes() == before
         assert sorted(os.listdir()) == ["a.json", "b.json", "known.json"]
 
@@ -708,7 +698,7 @@ class TestWriteKnown:
         Path("empty.json").touch()
         Path("list.json").write_text("[{}]", encoding="utf-8")
         before = Path(file).read_bytes()
-        code, out, err = outcome("check", "--random", "1", "--write-known", file)
+        code, out, err = outcome("check --random 1 --write-known", file)
         assert (code, out, err) == (2, "", f"Error: {sentence}\n")
         assert Path(file).read_bytes() == before
 
@@ -738,7 +728,7 @@ class TestParts:
 
     def test_a_text_that_no_name_has_is_an_error(self) -> None:
         program("x.json")
-        code, out, err = outcome("check", "x.json", "--random", "3", "-k", "abc")
+        code, out, err = outcome("check x.json --random 3 -k abc")
         assert (code, out) == (2, "")
         assert err.endswith("Error: no case name contains 'abc'\n")
 
@@ -816,7 +806,7 @@ class TestParts:
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
         Path("bad.json").write_text(json.dumps(content))
         program("x.json")
-        assert outcome("check", "x.json", "bad.json", "--list") == (
+        assert outcome("check x.json bad.json --list") == (
             1,
             "x.json: $.commands[0] (gather)\n",
             (
@@ -864,13 +854,13 @@ class TestParts:
         "shard", ["0/2", "3/2", "1", "1/0", "-1/2", "1/2/3", "", "²/2", "1/10000"]
     )
     def test_a_shard_is_one_of_its_parts(self, shard: str) -> None:
-        code, out, err = outcome("check", "--random", "1", "--shard", shard)
+        code, out, err = outcome("check --random 1 --shard", shard)
         assert (code, out) == (2, "")
         rule = "the shard must be K/N with K from 1 to N and N below 10,000"
         assert err.endswith(f"Invalid value for '--shard': {rule}, got {shard!r}\n")
 
     def test_a_shard_without_cases_is_wrong_usage(self) -> None:
-        code, out, err = outcome("check", "--random", "2", "--shard", "8/9")
+        code, out, err = outcome("check --random 2 --shard 8/9")
         assert (code, out) == (2, "")
         assert err.endswith(
             "Error: the shard 8/9 has no case, as there are 2 cases for 9 shards; give"
@@ -883,7 +873,7 @@ class TestParts:
         change_all(monkeypatch, lambda _: Answer(AnswerKind.BROKEN, "the worker died"))
         found = report("--random", "1" + "0" * 30, "--maxfail", "3", code=1)
         assert (len(found.cases), found.maxfail, found.planned) == (3, 3, 10**30)
-        out = outcome("check", "--random", "1" + "0" * 30, "--maxfail", "3")[1]
+        out = outcome("check --random", "1" + "0" * 30, "--maxfail", "3")[1]
         said = (
             f"3 findings (stopped at 3 findings (--maxfail) after 3 of {10**30:,}"
             " cases)"
@@ -900,7 +890,7 @@ class TestReports:
     def test_each_report_goes_to_its_file(self) -> None:
         program("x.json")
         files = ["--json=r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, err = outcome("check", "x.json", *files)
+        code, out, err = outcome("check x.json", *files)
         assert (code, err) == (0, "written: r.json\nwritten: r.xml\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert read_report(Path("r.json").read_bytes()).counts(0) == {"PASS": 1}
@@ -922,7 +912,7 @@ class TestReports:
     def test_a_program_is_never_replaced_by_a_report(self) -> None:
         program("x.json")
         before = Path(program("y.json")).read_bytes()
-        code, out, _ = outcome("check", "x.json", "--json", "y.json")
+        code, out, _ = outcome("check x.json --json y.json")
         assert code == 0
         assert [case["file"] for case in json.loads(out)["cases"]] == [
             "x.json",
@@ -933,26 +923,26 @@ class TestReports:
     @pytest.mark.slow
     def test_a_report_is_replaced(self) -> None:
         program("x.json")
-        assert outcome("check", "x.json", "--json=r.json")[0] == 0
+        assert outcome("check x.json --json=r.json")[0] == 0
         program("y.json")
-        assert outcome("check", "x.json", "y.json", "x.json", "--json=r.json")[0] == 0
+        assert outcome("check x.json y.json x.json --json=r.json")[0] == 0
         assert len(read_report(Path("r.json").read_bytes()).cases) == 2
 
     def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
         program("x.json")
         Path("file").touch()
-        code, out, err = outcome("check", "x.json", "--html", "file/r.html")
+        code, out, err = outcome("check x.json --html file/r.html")
         assert (code, out) == (2, "")
         assert err == "Error: file/r.html: a file stands where its folder should be\n"
         Path("folder").mkdir()
         sentence = "Error: folder: is a directory\n"
-        assert outcome("check", "x.json", "--junit", "folder") == (2, "", sentence)
-        assert outcome("check", "x.json", "--html", ".") == (
+        assert outcome("check x.json --junit folder") == (2, "", sentence)
+        assert outcome("check x.json --html .") == (
             2,
             "",
             "Error: .: is a directory\n",
         )
-        code, out, err = outcome("check", "x.json", "--html", "")
+        code, out, err = outcome("check x.json --html", "")
         sentence = "Error: Invalid value for '--html': must not be empty"
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
         assert files() == ["file", "x.json"]
@@ -967,9 +957,7 @@ class TestReports:
             return answer
 
         change(monkeypatch, spoiled)
-        code, out, err = outcome(
-            "check", "x.json", "--junit", "r.xml", "--html", "r.html"
-        )
+        code, out, err = outcome("check x.json --junit r.xml --html r.html")
         assert (code, err) == (2, "Error: r.xml: is a directory\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert Path("r.html").exists()
@@ -982,7 +970,7 @@ class TestReports:
         content["resources"]["data"]["initialValues"] = {"sourcePath": "values.bin"}
         Path("x.json").write_text(json.dumps(content))
         for file, named in ("bad.json", ""), ("values.bin", r": \S*values.bin"):
-            code, out, err = outcome("check", "bad.json", "x.json", "--html", file)
+            code, out, err = outcome("check bad.json x.json --html", file)
             assert (code, out) == (2, "")
             rule = "must not be written, as it is an input"
             assert re.search(rf"Error: {file} {rule}{named}\n$", err)
@@ -990,7 +978,7 @@ class TestReports:
     def test_an_empty_file_takes_the_report(self) -> None:
         program("x.json")
         Path("r.json").touch()
-        assert outcome("check", "x.json", "--json=r.json")[0] == 0
+        assert outcome("check x.json --json=r.json")[0] == 0
         assert len(read_report(Path("r.json").read_bytes()).cases) == 1
 
 

@@ -43,7 +43,7 @@ def written(path: str, rows: int = 4) -> dict[str, Any]:
 def test_the_name_of_a_contract_chooses_its_format() -> None:
     contract = written("m.onnx")
     for name in ("c.json", "c.py", "c.onnx", "c.ONNX"):
-        code, _, error = outcome("audit", "m.onnx", *SPEED, "--contract", name)
+        code, _, error = outcome("audit m.onnx", *SPEED, "--contract", name)
         assert (code, error) == (0, f"written: {name}\n")
     assert json.loads(Path("c.json").read_bytes()) == contract
     assert Path("c.json").read_bytes().endswith(b"\n}\n")
@@ -54,14 +54,14 @@ def test_the_name_of_a_contract_chooses_its_format() -> None:
         assert onnx.ModelProto.FromString(content) == expected
     ok, broken = session(expected).run(None, {"ids": np.array([3, 4])})
     assert (bool(ok), broken.tolist()) == (False, [0])
-    code, text, _ = outcome("audit", "m.onnx", *SPEED, "--contract", "-")
+    code, text, _ = outcome("audit m.onnx", *SPEED, "--contract", "-")
     assert (code, json.loads(text)) == (0, contract)
 
 
 @pytest.mark.parametrize("name", ["c", "c.txt", "c.npz", "json"])
 def test_another_name_of_a_contract_is_refused(name: str) -> None:
     written("m.onnx")
-    code, text, error = outcome("audit", "m.onnx", "--contract", name)
+    code, text, error = outcome("audit m.onnx --contract", name)
     assert (code, text) == (2, "")
     assert error.endswith(
         f"Error: --contract must end in .json, .onnx or .py for a model, got {name}\n"
@@ -71,7 +71,7 @@ def test_another_name_of_a_contract_is_refused(name: str) -> None:
 
 def test_a_contract_is_not_written_over_its_model() -> None:
     written("m.onnx")
-    code, _, error = outcome("audit", "m.onnx", "--contract", "m.onnx")
+    code, _, error = outcome("audit m.onnx --contract m.onnx")
     assert (code, error) == (
         2,
         "Error: m.onnx must not be written, as it is an input\n",
@@ -81,7 +81,7 @@ def test_a_contract_is_not_written_over_its_model() -> None:
 @pytest.mark.slow
 def test_several_models_have_a_folder_of_contracts() -> None:
     contracts = {path: written(path, k) for k, path in enumerate(MODELS, 3)}
-    code, _, error = outcome("audit", "a", *SPEED, "--contract", "c", "--jobs", "2")
+    code, _, error = outcome("audit a", *SPEED, "--contract", "c", "--jobs", "2")
     files = ["c/m.onnx.contract.json", "c/x/m.onnx.contract.json"]
     # A slow run also tells how far it is.
     lines = [line for line in error.splitlines() if line.startswith("written: ")]
@@ -91,7 +91,7 @@ def test_several_models_have_a_folder_of_contracts() -> None:
         assert found.pop("made_by").startswith("onnxgather ")
         assert found == contracts[path]
     # A file that is there is written anew.
-    assert call("audit", "a", *SPEED, "--contract", "c").exit_code == 0
+    assert call("audit a", *SPEED, "--contract", "c").exit_code == 0
 
 
 MODELS = ("a/m.onnx", "a/x/m.onnx", "b/m.onnx", "b/M.bin")
@@ -127,7 +127,7 @@ def test_contracts_have_the_paths_of_their_models(
 def test_a_file_is_no_folder_of_contracts(name: str) -> None:
     for path in MODELS:
         written(path)
-    code, text, error = outcome("audit", "a", "--contract", name)
+    code, text, error = outcome("audit a --contract", name)
     assert (code, text) == (2, "")
     assert error.endswith(
         f"Error: --contract must be a folder for 2 models, got {name}\n"
@@ -136,8 +136,8 @@ def test_a_file_is_no_folder_of_contracts(name: str) -> None:
 
 def test_a_contract_in_a_folder_is_written_over_no_input() -> None:
     written("a/m.onnx")
-    call("audit", "a", *SPEED, "--contract", "c")
-    code, _, error = outcome("audit", "a", "--assume", "c", "--contract", "c")
+    call("audit a", *SPEED, "--contract", "c")
+    code, _, error = outcome("audit a --assume c --contract c")
     assert (code, error) == (
         2,
         "Error: c/m.onnx.contract.json must not be written, as it is an input\n",
@@ -147,7 +147,7 @@ def test_a_contract_in_a_folder_is_written_over_no_input() -> None:
 def test_a_folder_of_contracts_is_assumed_by_digest() -> None:
     for k, path in enumerate(MODELS, 3):
         written(path, k)
-    assert call("audit", "a", *SPEED, "--contract", "c").exit_code == 0
+    assert call("audit a", *SPEED, "--contract", "c").exit_code == 0
     Path("c/tokenizer.json").write_text("{}")  # no contract, by its name
     strict = ("audit", *SPEED, "--fail-on", "not-proved", "--assume", "c", "--json")
     code, text, error = outcome(*strict, "a")
@@ -163,15 +163,12 @@ def test_a_folder_of_contracts_is_assumed_by_digest() -> None:
     ]
     assert states == ["proved", "proved-if"]
     assert error == "c: 1 of 2 contracts fits no model of this audit\n"
-    code, text, error = outcome("audit", "a/m.onnx", *SPEED, "--assume", "c")
+    code, text, error = outcome("audit a/m.onnx", *SPEED, "--assume", "c")
     assert (code, "4 rows" in text, "1 proved in range" in text) == (0, False, True)
     assert (
-        call("harden", "b/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c").exit_code
-        == 0
+        call("harden b/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c").exit_code == 0
     )
-    code, text, _ = outcome(
-        "harden", "a/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c"
-    )
+    code, text, _ = outcome("harden a/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c")
     assert (code, text) == (0, "a/m.onnx -> h.onnx: 0 nodes rewritten\n")
 
 
@@ -184,13 +181,13 @@ def test_a_folder_without_a_contract_is_refused() -> None:
     ):
         if text:
             Path("c/x.contract.json").write_text(text)
-        code, _, error = outcome("audit", "m.onnx", "--assume", "c")
+        code, _, error = outcome("audit m.onnx --assume c")
         assert (code, error) == (2, f"Error: {sentence}\n")
 
 
 def test_a_folder_without_models_has_no_contracts() -> None:
     Path("a").mkdir()
-    code, _, error = outcome("audit", "a", "--contract", "c")
+    code, _, error = outcome("audit a --contract c")
     sentence = "a: the folder must have a *.onnx file, got none"
     assert (code, error) == (2, f"Error: {sentence}\n")
     assert not os.path.exists("c")

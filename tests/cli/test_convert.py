@@ -69,7 +69,7 @@ def serialized(model: ModelProto) -> bytes:
 class TestVerify:
     def test_a_line_says_what_ran_and_what_is_proved(self) -> None:
         program("a.json")
-        assert outcome("convert", "a.json", "--verify") == (
+        assert outcome("convert a.json --verify") == (
             0,
             f"a.json -> a.onnx: {PROVED}\n",
             "",
@@ -81,14 +81,14 @@ class TestVerify:
         dispatch, shown = content["commands"]
         changed("a.json", commands=[dispatch, shown, dispatch])
         told = "a.json -> a.onnx: ran 5 cases, proved for every index\n"
-        assert outcome("convert", "a.json", "--verify") == (0, told, "")
+        assert outcome("convert a.json --verify") == (0, told, "")
         changed("a.json", commands=[])
         told = "a.json -> a.onnx: ran 3 cases, proved for every index\n"
-        assert outcome("convert", "a.json", "--verify") == (0, told, "")
+        assert outcome("convert a.json --verify") == (0, told, "")
 
     def test_each_gather_runs_with_its_own_data(self) -> None:
         renamed(program("a.json"), "first", "second")
-        assert outcome("convert", "a.json", "--verify") == (
+        assert outcome("convert a.json --verify") == (
             0,
             (
                 f"a.json -> a.first.onnx: {PROVED}\n"
@@ -129,8 +129,8 @@ class TestVerify:
 
     def test_a_model_of_onnxgather_is_verified_under_its_own_policy(self) -> None:
         program("a.json")
-        call("convert", "a.json", "--out-of-range", "zero", "-o", "m.onnx")
-        assert outcome("convert", "m.onnx", "--target", "cpu", "-o", "c.onnx") == (
+        call("convert a.json --out-of-range zero -o m.onnx")
+        assert outcome("convert m.onnx --target cpu -o c.onnx") == (
             0,
             "m.onnx -> c.onnx\n",
             "",
@@ -174,7 +174,7 @@ class TestVerify:
 
     def test_a_model_on_the_standard_output_is_told_of_elsewhere(self) -> None:
         program("a.json")
-        result = call("convert", "a.json", "-o", "-", "--verify")
+        result = call("convert a.json -o - --verify")
         assert (result.exit_code, result.stderr) == (0, f"a.json: {PROVED}\n")
         assert result.stdout_bytes == serialized(og.to_onnx(DESC))
 
@@ -184,7 +184,7 @@ class TestVerify:
         resources = json.loads(Path("a.json").read_text())["resources"]
         resources["data"] = {"initialValues": {"sourcePath": "x.npy"}}
         changed("a.json", resources=resources)
-        assert outcome("convert", "a.json", "--verify") == (
+        assert outcome("convert a.json --verify") == (
             0,
             "a.json -> a.onnx: ran 3 cases, proved for every index\n",
             (
@@ -198,7 +198,7 @@ class TestVerify:
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         program("a.json")
-        assert outcome("convert", "a.json", "--verify") == (
+        assert outcome("convert a.json --verify") == (
             3,
             "",
             (
@@ -218,7 +218,7 @@ class TestVerify:
         monkeypatch.setattr(solvers, "_proved", set[object]())
         program("a.json", SIGNED_DESC, indices=np.array([[0, 1]]))
         program("b.json")
-        assert outcome("convert", "a.json", "b.json", "--verify") == (
+        assert outcome("convert a.json b.json --verify") == (
             0,
             (
                 "a.json -> a.onnx: ran 4 cases; not proved: z3: its program ended with"
@@ -271,7 +271,7 @@ class TestPlantedMistake:
         )
         assert files() == ["a.json", "b.json", "b.onnx"]
         # Without --verify nobody sees it.
-        assert outcome("convert", "a.json")[0] == 0
+        assert outcome("convert a.json")[0] == 0
 
     def test_no_wrong_whole_model_is_written(
         self, monkeypatch: pytest.MonkeyPatch
@@ -283,7 +283,7 @@ class TestPlantedMistake:
 
         monkeypatch.setattr(whole, "program_to_onnx", wrong)
         shutil.copy(MODELS / "gather_3_swap_columns.json", "a.json")
-        assert outcome("convert", "a.json", "--whole", "--verify") == (
+        assert outcome("convert a.json --whole --verify") == (
             1,
             "",
             (
@@ -299,7 +299,7 @@ class TestManifest:
         program("a.json")
         written("package.json", {"type": "module"})
         Path("b.json").write_text("{")
-        code, out, err = outcome("convert", ".", "--json")
+        code, out, err = outcome("convert . --json")
         assert code == 2
         error = (
             "./b.json: line 1 column 2: expected a field name in double quotes, got the"
@@ -328,7 +328,7 @@ class TestManifest:
 
     def test_a_file_gets_it_and_the_lines_are_printed(self) -> None:
         program("a.json")
-        assert outcome("convert", "a.json", "--json=m.json", "--verify") == (
+        assert outcome("convert a.json --json=m.json --verify") == (
             0,
             f"a.json -> a.onnx: {PROVED}\n",
             "written: m.json\n",
@@ -417,16 +417,16 @@ class TestDescriptorsAlone:
     def test_one_becomes_a_model(self) -> None:
         written("a.json", og.to_dict(DESC))
         told = "a.json -> a.onnx\n"
-        assert outcome("convert", "a.json") == (0, told, "")
+        assert outcome("convert a.json") == (0, told, "")
         assert Path("a.onnx").read_bytes() == serialized(og.to_onnx(DESC))
         told = "a.json -> a.onnx: ran 3 cases, proved for every index\n"
-        assert outcome("convert", "a.json", "--verify") == (0, told, "")
+        assert outcome("convert a.json --verify") == (0, told, "")
         (row,) = manifest("a.json")["files"]
         assert row["dispatchable"] == "descriptor"
 
     def test_a_list_becomes_models_with_numbers(self) -> None:
         written("a.json", [og.to_dict(DESC), CONVOLUTION, og.to_dict(SIGNED_DESC)])
-        assert outcome("convert", "a.json") == (
+        assert outcome("convert a.json") == (
             0,
             "a.json -> a.1.onnx\na.json -> a.3.onnx\n",
             "a.json: left out, as only gathers are translated: $[1]\n",
@@ -444,7 +444,7 @@ class TestDescriptorsAlone:
         place = "$[0].desc" if in_list else "$.desc"
         rule = "Axis must be less than InputTensor.DimensionCount (2), got 7"
         rule += "; did you mean Axis 1?"
-        code, out, err = outcome("convert", "a.json")
+        code, out, err = outcome("convert a.json")
         assert (code, out) == (1, "")
         assert err == f"Error: a.json: {place}: {rule}\n"
 
@@ -452,7 +452,7 @@ class TestDescriptorsAlone:
         """The other files of a folder are converted."""
         program("in/b.json")
         written("in/a.json", og.to_dict(DESC))
-        code, out, err = outcome("convert", "in", "--whole", "--input", "data")
+        code, out, err = outcome("convert in --whole --input data")
         assert (code, out) == (
             2,
             "in/b.json -> in/b.onnx\n2 programs: 1 model written, 1 error\n",
@@ -471,14 +471,14 @@ class TestOwnModel:
             "Error: a.onnx: the new model must come with -o PATH, as a.onnx is the"
             " input\n"
         )
-        assert outcome("convert", "a.onnx", "--target", "cpu") == (2, "", told)
+        assert outcome("convert a.onnx --target cpu") == (2, "", told)
         assert Path("a.onnx").read_bytes() == before
         assert files() == ["a.json", "a.onnx"]
 
     def test_a_program_for_webnn_goes_beside_it(self) -> None:
         call("convert", program("a.json"), "--out-of-range", "zero")
         told = "a.onnx -> a.mjs\n"
-        assert outcome("convert", "a.onnx", "--target", "webnn") == (0, told, "")
+        assert outcome("convert a.onnx --target webnn") == (0, told, "")
         wanted = og.to_webnn(DESC, "zero").to_javascript()
         assert Path("a.mjs").read_text("utf-8").endswith(wanted)
 
@@ -513,7 +513,7 @@ class TestLeftOut:
             "6 JSON files are no programs: x/empty.json, x/list.json, x/package.json,"
             " x/shader.json and 2 more\n"
         )
-        assert outcome("convert", "in") == (
+        assert outcome("convert in") == (
             0,
             "in/a.json -> in/a.onnx\n1 program: 1 model written, 6 files left out\n",
             told,
@@ -526,7 +526,7 @@ class TestLeftOut:
     def test_a_program_with_a_slip_is_an_error(self, slip: str) -> None:
         program("in/a.json")
         written("in/b.json", SLIPS[slip])
-        code, out, err = outcome("convert", "in")
+        code, out, err = outcome("convert in")
         assert (code, out) == (
             2,
             "in/a.json -> in/a.onnx\n2 programs: 1 model written, 1 error\n",
@@ -539,7 +539,7 @@ class TestLeftOut:
         written("in/b.json", CONVOLUTION)
         written("in/c.json", [CONVOLUTION, scatter, CONVOLUTION])
         rule = "left out, as only gathers are translated: DML_OPERATOR_CONVOLUTION"
-        assert outcome("convert", "in") == (
+        assert outcome("convert in") == (
             0,
             "in/a.json -> in/a.onnx\n1 program: 1 model written, 2 files left out\n",
             f"in/b.json: {rule}\nin/c.json: {rule}, DML_OPERATOR_SCATTER_ELEMENTS\n",
@@ -554,7 +554,7 @@ class TestLeftOut:
 
     def test_a_folder_without_programs_is_an_error(self) -> None:
         written("in/package.json", {"type": "module"})
-        assert outcome("convert", "in") == (
+        assert outcome("convert in") == (
             2,
             "",
             (
@@ -582,12 +582,12 @@ class TestLeftOut:
         call("convert", path, "--target", "webnn", "-o", "in/webnn.json")
         whole_program = ("convert", path, "--whole", "--target", "webnn")
         call(*whole_program, "-o", "in/whole.json")
-        call("corpus", "export", "corpus")
+        call("corpus export corpus")
         index = [*Path("corpus").rglob("index.json")]
         for number, file in enumerate(index):
             shutil.copy(file, f"in/index{number}.json")
         assert len([*Path("in").glob("*.json")]) == 12 + len(index)
-        code, out, _ = outcome("convert", "in", "-o", "out")
+        code, out, _ = outcome("convert in -o out")
         others = 11 + len(index)
         assert (code, out) == (
             0,
@@ -673,20 +673,20 @@ def test_the_external_data_of_a_network_is_an_input() -> None:
         location="weights.onnx",
     )
     weights = Path("weights.onnx").read_bytes()
-    code, _, error = outcome("convert", "net.onnx", "-o", "weights.onnx")
+    code, _, error = outcome("convert net.onnx -o weights.onnx")
     assert (code, error) == (
         2,
         "Error: weights.onnx must not be written, as it is an input:"
         f" {Path('weights.onnx').absolute()}\n",
     )
-    outcome("convert", "net.onnx", "-o", "out", "--json=weights.onnx")
+    outcome("convert net.onnx -o out --json=weights.onnx")
     assert Path("weights.onnx").read_bytes() == weights
 
 
 def test_a_gather_that_indices_leave_is_told_under_directml_too() -> None:
     program("p.json", DESC, DATA_4X3, np.array([[2, 9]], np.uint32))
     options = ("-o", "p.onnx", "--out-of-range", "directml")
-    error = outcome("convert", "p.json", *options)[2]
+    error = outcome("convert p.json", *options)[2]
     assert error == (
         "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
         " IndicesTensor[0,1] = 9; 3 of 8 output elements differ, first"

@@ -24,7 +24,7 @@ class TestCorpus:
             "onnxgather.checking.corpus.built_in_cases",
             lambda: list(built_in_cases())[::7],
         )
-        code, out, err = outcome("corpus", "export", "--format", form, "out")
+        code, out, err = outcome("corpus export --format", form, "out")
         assert (code, err) == (0, "")
         first, *rest = out.splitlines()
         assert re.fullmatch(
@@ -44,7 +44,7 @@ class TestCorpus:
             "onnxgather.checking.corpus.built_in_cases",
             lambda: list(built_in_cases())[::60],
         )
-        code, out, err = outcome("corpus", "export", "--format", "wpt", "out")
+        code, out, err = outcome("corpus export --format wpt out")
         assert (code, err) == (0, "")
         first, *rest = out.splitlines()
         assert re.fullmatch(r"out: \d+ cases", first)
@@ -53,7 +53,7 @@ class TestCorpus:
 
     def test_a_folder_of_something_else_is_kept(self) -> None:
         program("out/x.json")
-        code, out, err = outcome("corpus", "export", "--format", "json", "out")
+        code, out, err = outcome("corpus export --format json out")
         assert (code, out) == (2, "")
         assert err.startswith("Error: out: ")
         assert files() == ["out/x.json"]

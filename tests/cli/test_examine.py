@@ -57,7 +57,7 @@ class TestDoctor:
 
     @pytest.mark.slow
     def test_doctor_prints_json(self) -> None:
-        code, out, _ = outcome("doctor", "--json")
+        code, out, _ = outcome("doctor --json")
         assert code == 0
         found = json.loads(out)
         assert (found["exit_code"], found["findings"]) == (0, [])
@@ -68,7 +68,7 @@ class TestDoctor:
         self, tmp_path: Path
     ) -> None:
         python = environment(tmp_path / "stub", "PROVIDERS = ['CPUExecutionProvider']")
-        code, out, err = outcome("doctor", "--lane", f"openvino={python}")
+        code, out, err = outcome("doctor --lane", f"openvino={python}")
         assert (code, err) == (1, "")
         assert "OpenVINOExecutionProvider is not available" in out
 
@@ -84,7 +84,7 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
-        code, out, err = outcome("repro", "x.json", "--lane", self.lane(), "-o", "out")
+        code, out, err = outcome("repro x.json --lane", self.lane(), "-o", "out")
         assert (code, err) == (0, "")
         assert out.startswith(
             "out: OpenVINOExecutionProvider returns wrong elements for Gather"
@@ -104,14 +104,14 @@ class TestRepro:
     def test_repro_takes_a_report(self) -> None:
         program("x.json")
         lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check", "x.json", *lanes, "--json=r.json")[0] == 1
-        code, out, err = outcome("repro", "r.json", "--lane", self.lane(), "-o", "out")
+        assert outcome("check x.json", *lanes, "--json=r.json")[0] == 1
+        code, out, err = outcome("repro r.json --lane", self.lane(), "-o", "out")
         assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
 
     def test_a_case_that_passes_has_nothing_to_reproduce(self) -> None:
         program("x.json")
-        code, out, err = outcome("repro", "x.json", "-o", "out")
+        code, out, err = outcome("repro x.json -o out")
         assert (code, err) == (0, "")
         assert (
             out
@@ -122,9 +122,7 @@ class TestRepro:
 
     def test_a_case_that_does_not_run_is_exit_code_3(self) -> None:
         program("x.json")
-        code, out, _ = outcome(
-            "repro", "x.json", "-o", "out", "--lane", "XyzExecutionProvider"
-        )
+        code, out, _ = outcome("repro x.json -o out --lane XyzExecutionProvider")
         assert code == 3
         assert out.startswith("XyzExecutionProvider is not available")
 
@@ -132,7 +130,7 @@ class TestRepro:
         """Write a report in which lane cpu of this environment went wrong, and say
         otherwise."""
         program("x.json")
-        assert outcome("check", "x.json", "--json=r.json")[0] == 0
+        assert outcome("check x.json --json=r.json")[0] == 0
         report = json.loads(Path("r.json").read_text())
         report["lanes"][0] |= lane
         (case,) = report["cases"]
@@ -163,7 +161,7 @@ class TestRepro:
         Path("evil").chmod(0o755)
         self.edited_report(python=str(Path("evil").absolute()))
         passes = "passes on lane cpu: nothing to reproduce\n"
-        code, out, err = outcome("repro", "r.json", "-o", "out")
+        code, out, err = outcome("repro r.json -o out")
         assert (code, out, err) == (
             0,
             f"case 'x.json: $.commands[0] (gather)' {passes}",
@@ -171,7 +169,7 @@ class TestRepro:
         )
         self.edited_report(name="cpu@x=./evil")
         sentence = "r.json: the name of a lane must have no '=', got 'cpu@x=./evil'"
-        assert outcome("repro", "r.json", "-o", "out") == (
+        assert outcome("repro r.json -o out") == (
             2,
             "",
             f"Error: {sentence}\n",
@@ -182,14 +180,14 @@ class TestRepro:
         report = self.edited_report()
         report["lanes"][0].pop("python", None)
         Path("r.json").write_text(json.dumps(report))
-        code, out, _ = outcome("repro", "r.json", "-o", "out")
+        code, out, _ = outcome("repro r.json -o out")
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
     @pytest.mark.slow
     def test_a_lane_of_another_environment_needs_its_interpreter(self) -> None:
         self.edited_report(versions={"python": "3.12", "onnxruntime": "1.2.3\x1b"})
         here = version("onnxruntime")
-        assert outcome("repro", "r.json", "-o", "out") == (
+        assert outcome("repro r.json -o out") == (
             3,
             (
                 "lane 'cpu' of the report ran with 'python 3.12, onnxruntime"
@@ -198,9 +196,7 @@ class TestRepro:
             ),
             "",
         )
-        code, out, _ = outcome(
-            "repro", "r.json", "-o", "out", "--lane", f"cpu={sys.executable}"
-        )
+        code, out, _ = outcome("repro r.json -o out --lane", f"cpu={sys.executable}")
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
     @pytest.mark.parametrize(
@@ -210,11 +206,11 @@ class TestRepro:
         self, case: str | None
     ) -> None:
         program("x.json")
-        assert outcome("check", "x.json", "--json=r.json")[0] == 0
+        assert outcome("check x.json --json=r.json")[0] == 0
         arguments = () if case is None else ("--case", case)
         what = "any case" if case is None else f"case {case!r}"
         sentence = f"r.json: no lane went wrong in {what}: nothing to reproduce\n"
-        assert outcome("repro", "r.json", *arguments, "-o", "out") == (0, sentence, "")
+        assert outcome("repro r.json", *arguments, "-o", "out") == (0, sentence, "")
         assert not Path("out").exists()
 
     def test_options_that_a_source_does_not_have_are_refused(self) -> None:
@@ -436,7 +432,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         self, arguments: list[str], sentence: str
     ) -> None:
         program("x.json")
-        code, out, err = outcome("repro", "x.json", *arguments, "-o", "out")
+        code, out, err = outcome("repro x.json", *arguments, "-o", "out")
         assert (code, out) == (2, "")
         assert err.startswith("Usage: onnxgather repro [OPTIONS] SOURCE\n")
         assert err.endswith(f"\n\nError: {sentence}\n")
@@ -444,13 +440,13 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
     def test_an_edited_report_is_checked(self) -> None:
         program("x.json")
         lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check", "x.json", *lanes, "--json=r.json")[0] == 1
+        assert outcome("check x.json", *lanes, "--json=r.json")[0] == 1
         report = json.loads(Path("r.json").read_text())
         case = "r.json: case 'x.json: $.commands[0] (gather)'"
 
         def refusal() -> str:
             Path("e.json").write_text(json.dumps(report))
-            code, out, err = outcome("repro", "e.json", "-o", "out")
+            code, out, err = outcome("repro e.json -o out")
             assert (code, out) == (2, "")
             return err.replace("e.json", "r.json")
 
@@ -490,12 +486,11 @@ class InferenceSession(InferenceSession):
         lane = f"cpu={environment(Path('stub').absolute(), change)}"
         target = ("--target", "portable")
         if given:
-            told = outcome("repro", "x.json", "--lane", lane, "-o", "out")
+            told = outcome("repro x.json --lane", lane, "-o", "out")
             source = ("x.json", "--lane", lane, *target)
         else:
             assert (
-                outcome("check", "x.json", "--lane", lane, *target, "--json=r.json")[0]
-                == 1
+                outcome("check x.json --lane", lane, *target, "--json=r.json")[0] == 1
             )
             source = ("r.json", "--lane", lane)
             told = outcome("repro", *source, "--target", "cpu", "-o", "out")
@@ -513,7 +508,7 @@ class InferenceSession(InferenceSession):
             Path("stub").absolute(), banner="import time; time.sleep(30)"
         )
         arguments = ("--lane", f"openvino={python}", "--timeout", "1", "-o", "out")
-        assert outcome("repro", "x.json", *arguments) == (
+        assert outcome("repro x.json", *arguments) == (
             3,
             "the worker did not answer within 3 s and printed nothing\n",
             "",

@@ -61,13 +61,13 @@ def test_each_gather_gets_a_folder_that_runs() -> None:
         "gathers/001_first_gather",
         "gathers/003_a",
     ]
-    assert outcome("run", "out/gathers/001_first_gather/program.json") == (
+    assert outcome("run out/gathers/001_first_gather/program.json") == (
         0,
         "Resource 'output': 3, 4, 1, 2\n",
         "",
     )
     assert (
-        outcome("run", "out/gathers/003_a/program.json")[1]
+        outcome("run out/gathers/003_a/program.json")[1]
         == "Resource 'output': 2, 1, 4, 3, 6, 5\n"
     )
     script = ["out/gathers/003_a/repro.py"]
@@ -86,7 +86,7 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
     )
     Path("table.onnx").write_bytes(model.SerializeToString())
     np.savez("ids.npz", ids=np.array([3, 3]))
-    monkeypatch.setattr("onnxgather.core.model.cropping.LARGEST_WHOLE", 19)
+    monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 19)
     arguments = ("extract", "table.onnx", "--inputs", "ids.npz", "-o", "out", "--all")
     assert outcome(*arguments) == (
         0,
@@ -97,10 +97,9 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
         "",
     )
     assert (
-        outcome("run", "out/gathers/001_y/program.json")[1]
-        == "Resource 'output': 3, 3\n"
+        outcome("run out/gathers/001_y/program.json")[1] == "Resource 'output': 3, 3\n"
     )
-    monkeypatch.setattr("onnxgather.core.model.cropping.LARGEST_WHOLE", 20)
+    monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 20)
     assert outcome(*arguments)[1] == "table.onnx -> out: 1 of 1 gathers\n"
 
 
@@ -131,7 +130,7 @@ def test_what_cannot_be_extracted_is_refused() -> None:
     assert "give either --node NAME or --all" in outcome(*ALL[:-1])[2]
     np.savez("y.npz", ids=INPUTS["ids"])
     assert (
-        outcome("extract", "model.onnx", "--inputs", "y.npz", "-o", "out", "--all")[2]
+        outcome("extract model.onnx --inputs y.npz -o out --all")[2]
         == "Error: model.onnx: the inputs must hold an array for each input of the"
         " model, got none for 'data', 'yes', 'words'\n"
     )

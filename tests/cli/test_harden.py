@@ -27,9 +27,7 @@ def saved(path: str = "model.onnx") -> None:
 
 def test_harden_says_of_each_gather_what_it_changed() -> None:
     saved()
-    assert outcome(
-        "harden", "model.onnx", "-o", "out.onnx", "--out-of-range", "zero"
-    ) == (
+    assert outcome("harden model.onnx -o out.onnx --out-of-range zero") == (
         0,
         (
             "main graph: Gather 'y': an index outside [-3, 3) was an error, and now the"
@@ -53,13 +51,13 @@ def test_harden_says_that_a_scatter_drops_its_write() -> None:
     ):
         made = parser.parse_model(f"{header} g ({inputs}) => ({outputs}) {{ {nodes} }}")
         Path("model.onnx").write_bytes(made.SerializeToString())
-        told = outcome("harden", "model.onnx", "-o", "out.onnx")[2]
+        told = outcome("harden model.onnx -o out.onnx")[2]
         assert told == f"out.onnx no longer fails on a bad index; it {does}.\n"
 
 
 def test_harden_says_it_as_json() -> None:
     saved()
-    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--json")
+    code, text, _ = outcome("harden model.onnx -o out.onnx --json")
     changes = [
         "an index outside [-3, 3) was an error, and now the output holds the elements"
         " at the clamped indices"
@@ -87,7 +85,7 @@ def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
         ("--range", "ids=2", "NAME=LO:HI"),
         ("--range", "ids=1:2:3", "NAME=LO:HI"),
     ):
-        code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", option, value)
+        code, _, told = outcome("harden model.onnx -o out.onnx", option, value)
         assert code == 2
         assert f"Invalid value for '{option}': must be {form}, got '{value}'" in told
     assert not Path("out.onnx").exists()
@@ -95,7 +93,7 @@ def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
 
 def test_a_file_that_is_no_model_is_refused() -> None:
     Path("a.json").write_text("{}", encoding="utf-8")
-    code, _, told = outcome("harden", "a.json", "-o", "out.onnx")
+    code, _, told = outcome("harden a.json -o out.onnx")
     assert (code, told) == (
         2,
         (
@@ -109,7 +107,7 @@ def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
     Path("a.onnx").write_text(
         "version https://git-lfs.github.com/spec/v1\n", encoding="utf-8"
     )
-    assert outcome("harden", "a.onnx", "-o", "out.onnx") == (
+    assert outcome("harden a.onnx -o out.onnx") == (
         2,
         "",
         (
@@ -122,8 +120,8 @@ def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
 @pytest.mark.slow
 def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> None:
     saved()
-    assert spawn("harden", "model.onnx", "-o", "out.onnx").returncode == 0
-    ended = spawn("harden", "model.onnx", "-o", "-")
+    assert spawn("harden model.onnx -o out.onnx").returncode == 0
+    ended = spawn("harden model.onnx -o -")
     assert ended.stdout == Path("out.onnx").read_bytes()
     assert (ended.returncode, posix(ended.stderr.decode())) == (
         0,
@@ -134,7 +132,7 @@ def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> 
             " clamped element.\n"
         ),
     )
-    code, text, told = outcome("harden", "model.onnx", "-o", "-", "--json")
+    code, text, told = outcome("harden model.onnx -o - --json")
     rule = "Error: --json must come with a file as --output, as - prints the model"
     assert (code, text, told.splitlines()[-1]) == (2, "", rule)
     assert not Path("-").exists()
@@ -143,7 +141,7 @@ def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> 
 def test_no_model_is_printed_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     saved()
     monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)  # any stream is one
-    code, text, told = outcome("harden", "model.onnx", "-o", "-")
+    code, text, told = outcome("harden model.onnx -o -")
     rule = "Error: --output must be a file, as a terminal does not show a model"
     assert (code, text, told.splitlines()[-1]) == (2, "", rule)
 
@@ -157,7 +155,7 @@ def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> Non
         told.append(text)
 
     monkeypatch.setattr(Progress, "show", show)
-    assert outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")[0] == 0
+    assert outcome("harden model.onnx -o out.onnx --verify")[0] == 0
     # 8, the same 8, and 64 wild ones
     assert told == ["model.onnx", *(f"Runs tried: {k}" for k in range(1, 81))]
 
@@ -170,11 +168,11 @@ def test_harden_verifies_what_it_wrote() -> None:
         "wild: holds: 64 runs with wild ids, 0 failed",
         "again: holds: a second time changes nothing",
     ]
-    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--verify")
+    code, text, _ = outcome("harden model.onnx -o out.onnx --verify")
     assert (code, text.splitlines()[2:]) == (0, lines)
     np.savez("inputs.npz", ids=np.array([0, -3]))
     options = ("--verify", "--inputs", "inputs.npz", "--json")
-    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", *options)
+    code, text, _ = outcome("harden model.onnx -o out.onnx", *options)
     found = json.loads(text)["verified"]
     said = {
         "check": "bytes",
@@ -183,11 +181,11 @@ def test_harden_verifies_what_it_wrote() -> None:
     }
     assert (code, found[1]) == (0, said)
     np.savez("inputs.npz", ids=np.array([0, -4]))
-    code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options)
+    code, _, told = outcome("harden model.onnx -o out.onnx", *options)
     assert code == 2
     rule = "the model must run with the given inputs, which audit --write-inputs makes"
     assert f"Error: model.onnx: {rule}, but [ONNX" in told
-    code, _, told = outcome("harden", "model.onnx", "-o", "out.onnx", *options[1:3])
+    code, _, told = outcome("harden model.onnx -o out.onnx", *options[1:3])
     rule = "Error: --inputs must come with --verify, which runs the model"
     assert (code, told.splitlines()[-1]) == (2, rule)
 
@@ -195,14 +193,14 @@ def test_harden_verifies_what_it_wrote() -> None:
 def test_no_input_is_replaced_by_the_hardened_model() -> None:
     saved()
     np.savez("inputs.npz", ids=np.array([0]))
-    outcome("audit", "model.onnx", "--contract", "contract.json")
+    outcome("audit model.onnx --contract contract.json")
     for name, *options in (
         ("inputs.npz", "--verify", "--inputs", "inputs.npz"),
         ("contract.json", "--assume", "contract.json"),
     ):
         before = Path(name).read_bytes()
         rule = f"Error: {name} must not be written, as it is an input\n"
-        assert outcome("harden", "model.onnx", "-o", name, *options) == (2, "", rule)
+        assert outcome("harden model.onnx -o", name, *options) == (2, "", rule)
         assert Path(name).read_bytes() == before
 
 
@@ -227,7 +225,7 @@ def write(path: str, text: str = EMBEDDING) -> None:
 
 def test_nodes_that_are_left_are_counted_with_the_reason() -> None:
     write("model.onnx", UNRANKED)
-    code, text, told = outcome("harden", "model.onnx", "-o", "out.onnx")
+    code, text, told = outcome("harden model.onnx -o out.onnx")
     assert (code, text.splitlines()) == (
         1,
         [
@@ -238,7 +236,7 @@ def test_nodes_that_are_left_are_counted_with_the_reason() -> None:
     )
     assert told == "1 of 2 gathers can still fail: the rank of the data is unknown.\n"
     assert Path("out.onnx").exists()
-    code, text, _ = outcome("harden", "model.onnx", "-o", "out.onnx", "--json")
+    code, text, _ = outcome("harden model.onnx -o out.onnx --json")
     assert (code, [one["node"] for one in json.loads(text)["left"]]) == (1, ["y"])
 
 
@@ -247,7 +245,7 @@ def test_the_models_of_a_folder_are_hardened_to_a_folder() -> None:
     write("m/below/b.onnx", UNRANKED)
     write("m/c.onnx", EMBEDDING.replace("Gather (table, ids)", "Size (ids)"))
     Path("m/d.onnx").write_bytes(b"none")
-    code, text, told = outcome("harden", "m", "-o", "out/new")
+    code, text, told = outcome("harden m -o out/new")
     broken = (
         "m/d.onnx: must be an ONNX model, got bytes that are cut short, or no model"
     )
@@ -269,10 +267,10 @@ hardened
     kept = load_model("out/new/c.onnx")
     drop_entries(kept)
     assert kept.SerializeToString() == Path("m/c.onnx").read_bytes()
-    assert outcome("harden", "m/a.onnx", "-o", "a.onnx")[0] == 0
+    assert outcome("harden m/a.onnx -o a.onnx")[0] == 0
     assert Path("out/new/a.onnx").read_bytes() == Path("a.onnx").read_bytes()
 
-    code, text, _ = outcome("harden", "m", "-o", "out/new", "--json")
+    code, text, _ = outcome("harden m -o out/new --json")
     record = json.loads(text)
     assert (code, record["unusable"]) == (2, [broken])
     outputs = [one["output"] for one in record["models"]]
@@ -281,7 +279,7 @@ hardened
 
 def test_a_pattern_and_an_existing_folder_are_for_several_models() -> None:
     write("m/a.onnx")
-    code, text, _ = outcome("harden", "m/*.onnx", "-o", "out")
+    code, text, _ = outcome("harden m/*.onnx -o out")
     assert (code, text) == (
         0,
         """\
@@ -292,9 +290,9 @@ m/a.onnx -> out/a.onnx: 1 node rewritten
     # The folder is there now: a model goes into it, and replaces the one before.
     before = Path("out/a.onnx").read_bytes()
     options = ("--out-of-range", "zero")
-    assert outcome("harden", "m/a.onnx", "m/a.onnx", "-o", "out", *options)[0] == 0
+    assert outcome("harden m/a.onnx m/a.onnx -o out", *options)[0] == 0
     assert Path("out/a.onnx").read_bytes() != before
-    assert outcome("harden", "m/a.onnx", "-o", "out")[1] == text
+    assert outcome("harden m/a.onnx -o out")[1] == text
     assert Path("out/a.onnx").read_bytes() == before
     assert [path.name for path in Path("out").iterdir()] == ["a.onnx"]
 
@@ -302,7 +300,7 @@ m/a.onnx -> out/a.onnx: 1 node rewritten
 def test_verify_checks_each_model_of_a_folder() -> None:
     write("m/a.onnx")
     write("m/b.onnx")
-    code, text, _ = outcome("harden", "m", "-o", "out", "--verify")
+    code, text, _ = outcome("harden m -o out --verify")
     assert (code, text.count("bytes: holds: "), text.count("again: holds: ")) == (
         0,
         2,
@@ -362,7 +360,7 @@ def test_a_folder_that_would_lose_a_model_is_refused(
 def test_two_models_for_one_file_fail_and_the_others_are_written() -> None:
     for path in ("m/a.onnx", "m/b.onnx", "m/n/a.onnx"):
         write(path)
-    code, text, told = outcome("harden", "m/*.onnx", "m/n", "-o", "out")
+    code, text, told = outcome("harden m/*.onnx m/n -o out")
     sentence = "out/a.onnx must not be written twice, for m/a.onnx and m/n/a.onnx"
     assert (code, told) == (2, f"Error: {sentence}\n" * 2)
     assert text.startswith("m/b.onnx -> out/b.onnx: 1 node rewritten\n")
@@ -372,9 +370,9 @@ def test_two_models_for_one_file_fail_and_the_others_are_written() -> None:
 def test_an_input_of_the_command_is_no_output() -> None:
     write("m/a.onnx")
     Path("out").mkdir()
-    outcome("audit", "m/a.onnx", "--contract", "c.json")
+    outcome("audit m/a.onnx --contract c.json")
     Path("c.json").rename("out/a.onnx")
-    code, _, told = outcome("harden", "m", "-o", "out", "--assume", "out/a.onnx")
+    code, _, told = outcome("harden m -o out --assume out/a.onnx")
     assert (code, told) == (
         2,
         "Error: out/a.onnx must not be written, as it is an input\n",
@@ -385,7 +383,7 @@ def test_a_model_that_cannot_be_written_loses_nothing() -> None:
     write("m/a.onnx")
     write("m/b.onnx")
     Path("out/a.onnx").mkdir(parents=True)
-    code, text, told = outcome("harden", "m", "-o", "out")
+    code, text, told = outcome("harden m -o out")
     sentence = "out/a.onnx must not be replaced, as it is a folder"
     assert (code, told) == (2, f"Error: {sentence}\n")
     assert text.startswith("m/b.onnx -> out/b.onnx: 1 node rewritten\n")
@@ -402,7 +400,7 @@ def test_a_model_with_external_data_is_refused_and_the_others_are_written() -> N
     table.external_data.add(key="location", value="b.data")
     Path("m/b.data").write_bytes(content)
     Path("m/b.onnx").write_bytes(made.SerializeToString())
-    code, text, told = outcome("harden", "m", "-o", "out")
+    code, text, told = outcome("harden m -o out")
     why = "as it refers to its external data, 'b.data'"
     assert (code, told) == (
         2,

@@ -347,7 +347,7 @@ print("heavy:", heavy)
         assert found == f"Error: {sentence}"
 
     def test_no_command_at_all_is_answered_with_the_help(self) -> None:
-        assert outcome() == (2, "", call("--help").stdout)
+        assert outcome("") == (2, "", call("--help").stdout)
 
     def test_the_program_has_one_name(self) -> None:
         assert spawn("--version").stdout == b"onnxgather 0.1.0\n"

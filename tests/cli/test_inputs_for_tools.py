@@ -142,7 +142,7 @@ def test_an_input_with_a_default_is_not_written_for_a_tool() -> None:
     ):
         options = ["--for", tool] if tool else []
         code, _, _ = outcome(
-            "audit", "d.onnx", "--levels", "none", "--write-inputs", path, *options
+            "audit d.onnx --levels none --write-inputs", path, *options
         )
         assert code == 0
         if tool:
@@ -227,7 +227,7 @@ def test_a_name_that_a_tool_cannot_read_is_a_sentence() -> None:
     model.graph.input[0].name = model.graph.node[0].input[1] = "a,b"
     Path("n.onnx").write_bytes(model.SerializeToString())
     options = ("--write-inputs", "out", "--for", "trtexec", "--levels", "none")
-    code, _, error = outcome("audit", "n.onnx", *options)
+    code, _, error = outcome("audit n.onnx", *options)
     assert code == 2
     assert error == (
         "Error: n.onnx: input 'a,b' must have a name without ',',"

@@ -99,7 +99,7 @@ def test_a_signal_at_any_moment_loses_no_finished_case(
 
     timer = threading.Timer(moment * 0.012, send)
     timer.start()
-    code, out, err = outcome("check", "--random", str(COUNT), *REPORTS)
+    code, out, err = outcome("check --random", str(COUNT), *REPORTS)
     timer.join()
     time.sleep(0.01)
     assert code == (0 if late else 128 + number)
@@ -136,7 +136,7 @@ def test_a_signal_does_not_wait_for_a_lane_that_hangs(
     opened(monkeypatch, Slow("a"), Slow("b", 600))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     start = time.monotonic()
-    assert outcome("check", "--random", "1" + "0" * 18, *REPORTS)[0] == 143
+    assert outcome("check --random", "1" + "0" * 18, *REPORTS)[0] == 143
     assert time.monotonic() - start < 10
     found = read_report(Path("r.json").read_bytes())
     assert (found.cases, found.planned, late) == ([], 10**18, [])
@@ -152,7 +152,7 @@ def test_a_signal_while_programs_are_read_is_in_the_report(
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(Batch, "read", read)
-    assert outcome("check", ".", "--json=r.json")[0] == 143
+    assert outcome("check . --json=r.json")[0] == 143
     found = json.loads(Path("r.json").read_bytes())
     assert (found["interrupted"], found["lanes"], found["cases"]) == ("SIGTERM", [], [])
 
@@ -171,7 +171,7 @@ def test_the_second_signal_ends_the_writing(
 
     monkeypatch.setattr(report, "html", html)
     Path("r.html").write_text("earlier")
-    code, out, err = outcome("check", "--random", "3", *REPORTS)
+    code, out, err = outcome("check --random 3", *REPORTS)
     told = TOLD if written else TOLD[:-1]
     assert (code, err, bool(out)) == (143, "".join(told), written)
     assert files() == ["r.html", "r.json", "r.xml"]

@@ -58,9 +58,7 @@ def test_a_pattern_gives_what_a_shell_would_and_a_model_counts_once() -> None:
 def test_a_folder_of_one_model_has_the_json_of_several() -> None:
     save("m/a.onnx")
     assert audited("m") == audited("m/*") == ["m/a.onnx"]
-    assert "models" not in json.loads(
-        outcome("audit", "m/a.onnx", "m/a.onnx", "--json")[1]
-    )
+    assert "models" not in json.loads(outcome("audit m/a.onnx m/a.onnx --json")[1])
 
 
 @pytest.mark.parametrize(
@@ -81,8 +79,8 @@ def test_programs_come_from_patterns_too() -> None:
     converted = (
         "p/a.json -> p/a.onnx\np/b.json -> p/b.onnx\n2 programs: 2 models written\n"
     )
-    assert outcome("convert", "p/*.json") == (0, converted, "")
-    code, text, _ = outcome("check", "p/?.json", "--json")
+    assert outcome("convert p/*.json") == (0, converted, "")
+    code, text, _ = outcome("check p/?.json --json")
     assert (code, len(json.loads(text)["cases"])) == (0, 2)
 
 
@@ -98,11 +96,11 @@ def test_json_without_a_file_stands_before_any_path() -> None:
     ]
     assert audited("--json", "*.onnx", "m") == ["a.onnx", "m/b.onnx"]
     assert (
-        outcome("audit", "--json", "none.onnx", "a.onnx")[2]
+        outcome("audit --json none.onnx a.onnx")[2]
         == "Error: none.onnx: no such file or directory\n"
     )
     program("p/x.json")
-    code, text, _ = outcome("check", "--json", "p/*.json")
+    code, text, _ = outcome("check --json p/*.json")
     assert (code, len(json.loads(text)["cases"])) == (0, 1)
     assert files() == [*before, "p/x.json"]
 
@@ -175,7 +173,7 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
             assert outcome("audit", *paths, "--json=out.json")[0] == 0
         assert json.loads(Path("out.json").read_bytes())["schema"] == 3
     Path("notes").write_text("mine", encoding="utf-8")
-    code, _, error = outcome("audit", "a.onnx", "--json", "notes")
+    code, _, error = outcome("audit a.onnx --json notes")
     assert (code, error) == (
         2,
         (
@@ -184,13 +182,13 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
         ),
     )
     assert Path("notes").read_text(encoding="utf-8") == "mine"
-    assert outcome("audit", "--json=notes", "--", "a.onnx")[0] == 0
+    assert outcome("audit --json=notes -- a.onnx")[0] == 0
     assert json.loads(Path("notes").read_bytes())["gathers"] == []
 
 
 def test_after_two_dashes_json_is_a_path() -> None:
     save("--json", "a.onnx")
-    assert outcome("audit", "--json=out", "--", "--json", "a.onnx")[0] == 0
+    assert outcome("audit --json=out -- --json a.onnx")[0] == 0
     found = json.loads(Path("out").read_bytes())["models"]
     assert [each["model"] for each in found] == ["--json", "a.onnx"]
 
@@ -219,7 +217,7 @@ def test_an_output_is_no_external_data_of_a_model() -> None:
         made, "m.onnx", save_as_external_data=True, location="weights"
     )
     weights = Path("weights").read_bytes()
-    code, text, error = outcome("audit", "m.onnx", "--junit", "weights")
+    code, text, error = outcome("audit m.onnx --junit weights")
     said = f"as it is an input: {Path('weights').absolute().as_posix()}"
     assert (code, text) == (2, "")
     assert error == f"Error: weights must not be written, {said}\n"
@@ -275,12 +273,12 @@ def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) ->
 def test_a_pattern_is_a_list_of_all_its_files() -> None:
     for name in ("a.json", "b.json"):
         program(name)
-    code, text, error = outcome("show", "[ab].json", "--json")
+    code, text, error = outcome("show [ab].json --json")
     assert (code, error) == (0, "")
     assert [entry["file"] for entry in json.loads(text)] == ["a.json", "b.json"]
-    code, text, _ = outcome("show", "a*.json", "--json")
+    code, text, _ = outcome("show a*.json --json")
     assert [entry["file"] for entry in json.loads(text)] == ["a.json"]
-    code, text, _ = outcome("show", "a.json", "--json")
+    code, text, _ = outcome("show a.json --json")
     assert json.loads(text)["file"] == "a.json"
 
 
@@ -305,7 +303,7 @@ def test_each_command_makes_the_missing_folder_of_a_file_to_write() -> None:
     plain = ("--levels", "none")
     for option, name in OUTPUTS_OF_AUDIT.items():
         path = f"audit{option.strip('-=')}/new/{name}"
-        assert outcome("audit", "m.onnx", *plain, f"{option}{path}")[0] == 0
+        assert outcome("audit m.onnx", *plain, f"{option}{path}")[0] == 0
         assert Path(path).is_file()
     for path, command in {
         "contracts/new/m.onnx.contract.json": (

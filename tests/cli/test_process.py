@@ -71,12 +71,12 @@ class TestProcess:
 
     def test_run_prints_the_output_and_ends_with_0(self) -> None:
         program("x.json")
-        done = spawn("run", "x.json")
+        done = spawn("run x.json")
         line = b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n"
         assert (done.returncode, done.stdout, done.stderr) == (0, line, b"")
 
     def test_an_error_is_one_sentence_on_the_standard_error(self) -> None:
-        done = spawn("check", "none.json")
+        done = spawn("check none.json")
         assert done.returncode == 2
         out = done.stdout.splitlines()
         assert out == []
@@ -218,7 +218,7 @@ main(["run", "slow.json"])
     def test_a_name_that_the_encoding_lacks_is_printed_in_utf_8(self) -> None:
         program("größe.json")
         environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-        done = spawn("convert", "größe.json", env=environment)
+        done = spawn("convert größe.json", env=environment)
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.decode() == "größe.json -> größe.onnx\n"
 

@@ -81,7 +81,7 @@ class TestInPlace:
         assert report["invalid"] == [
             {"file": "p.json", "reason": REFUSED.removeprefix("p.json: ")}
         ]
-        code, table, _ = outcome("check", "p.json")
+        code, table, _ = outcome("check p.json")
         assert code == 1
         assert f"INVALID {REFUSED}" in " ".join(table.split())
 

@@ -300,7 +300,7 @@ def test_our_file_of_another_source_is_replaced(place: Place) -> None:
 def test_models_of_each_policy_and_target_replace_one_another(target: Target) -> None:
     for policy in (*POLICIES, *POLICIES):
         arguments = ("--out-of-range", policy, "--target", target)
-        assert outcome("convert", "d", *arguments)[0] == 0
+        assert outcome("convert d", *arguments)[0] == 0
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -319,8 +319,8 @@ def test_a_file_that_the_user_names_has_the_bytes_of_the_function(
 
 
 def test_the_program_beside_the_model_of_a_network_is_read_and_runs() -> None:
-    assert outcome("convert", "part/a.onnx")[0] == 0
-    code, text, error = outcome("run", "part/a.001_y.json")
+    assert outcome("convert part/a.onnx")[0] == 0
+    code, text, error = outcome("run part/a.001_y.json")
     assert (code, error) == (0, "")
     assert text == "Resource 'output': 0, 0, 0, 0, 0, 0\n"
 
@@ -352,7 +352,7 @@ def test_a_file_that_comes_during_the_work_stays(
 
     Path("o").mkdir()
     monkeypatch.setattr(harden, "harden_file", during_work)
-    code, _, error = outcome("harden", "n/a.onnx", "-o", "o")
+    code, _, error = outcome("harden n/a.onnx -o o")
     sentence = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
     assert (code, error) == (2, sentence)
     assert Path("o/a.onnx").read_bytes() == b"mine\n"
@@ -361,7 +361,7 @@ def test_a_file_that_comes_during_the_work_stays(
 def test_a_clash_of_names_fails_those_files_alone() -> None:
     program("e/a.json")
     program("e/c.json")
-    code, text, error = outcome("convert", "d", "e", "-o", "o")
+    code, text, error = outcome("convert d e -o o")
     place = "$.dispatchables.gather"
     sentence = f"o/a.onnx must not be written twice, for d/a.json: {place}"
     sentence = f"Error: {sentence} and e/a.json: {place}"
@@ -393,7 +393,7 @@ class TestContracts:
 
     def test_a_contract_is_taken_with_and_without_the_field(self) -> None:
         assert outcome(*self.FOLDER.command)[0] == 0
-        assert outcome("audit", "n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
+        assert outcome("audit n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
         plain = og.audit("n/a.onnx", levels=[]).contract
         for path in ("o/a.onnx.contract.json", "c.json"):
             og.check_inputs(path, {"ids": np.array([0, 2])})
@@ -401,12 +401,12 @@ class TestContracts:
                 og.check_inputs(path, {"ids": np.array([3])})
             model = og.contract_model(path, "n/a.onnx")
             assert model == og.contract_model(plain, "n/a.onnx")
-            code, text, _ = outcome("audit", "n/a.onnx", *LEVELS, "--assume", path)
+            code, text, _ = outcome("audit n/a.onnx", *LEVELS, "--assume", path)
             assert (code, "1 proved in range" in text) == (0, True)
 
     def test_the_field_is_the_first_and_the_rest_is_the_contract(self) -> None:
         assert outcome(*self.FOLDER.command)[0] == 0
-        assert outcome("audit", "n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
+        assert outcome("audit n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
         head, comma, rest = Path(self.FOLDER.path).read_bytes().partition(b",")
         assert head.startswith(b'{"made_by": "onnxgather ')
         _, comma, rest = (comma + rest).partition(b'",')
@@ -445,7 +445,7 @@ class TestRun:
 
     def own(self) -> bytes:
         """Return the bytes that the program writes."""
-        assert outcome("run", "w.json")[0] == 0
+        assert outcome("run w.json")[0] == 0
         own = Path("Makefile").read_bytes()
         Path("Makefile").unlink()
         return own
@@ -455,9 +455,9 @@ class TestRun:
         own = self.own()
         intruder(Path("Makefile"), own)
         before = tree()
-        assert outcome("run", "w.json") == (2, "", f"{self.RULE}\n")
+        assert outcome("run w.json") == (2, "", f"{self.RULE}\n")
         assert tree() == before
-        assert outcome("run", "w.json", "--force")[0] == 0
+        assert outcome("run w.json --force")[0] == 0
         assert Path("Makefile").read_bytes() == own
 
     @POSIX
@@ -478,23 +478,23 @@ class TestRun:
         before = tree()
         place = "Error: w.json: $.commands[0].targetPath"
         sentence = f"{place} {rule}, got 'Makefile'\n"
-        assert outcome("run", "w.json", *force) == (2, "", sentence)
+        assert outcome("run w.json", *force) == (2, "", sentence)
         assert tree() == before
 
     def test_an_empty_file_and_the_same_bytes_are_replaced(self) -> None:
         own = self.own()
         for content in (b"", own):
             Path("Makefile").write_bytes(content)
-            assert outcome("run", "w.json")[0] == 0
+            assert outcome("run w.json")[0] == 0
             assert Path("Makefile").read_bytes() == own
 
     @POSIX
     def test_behind_a_link_that_is_allowed_the_same_rule_holds(self) -> None:
         a_link(Path("Makefile"), self.own())
         before = tree()
-        assert outcome("run", "w.json", "--allow-outside")[2] == f"{self.RULE}\n"
+        assert outcome("run w.json --allow-outside")[2] == f"{self.RULE}\n"
         assert tree() == before
-        assert outcome("run", "w.json", "--allow-outside", "--force")[0] == 0
+        assert outcome("run w.json --allow-outside --force")[0] == 0
         assert Path("Makefile").is_symlink()
         assert Path("precious").read_bytes() != b"mine"
 

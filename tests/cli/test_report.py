@@ -66,7 +66,7 @@ class TestMerge:
         assert Path("r.md").read_text().startswith("## Everything agrees\n")
 
     def test_a_missing_shard_is_told_and_the_rest_is_written(self) -> None:
-        code, out, err = outcome("report", "merge", shard(2), "--json=all.json")
+        code, out, err = outcome("report merge", shard(2), "--json=all.json")
         assert (code, err) == (
             2,
             "written: all.json\nError: every shard must be given, got none of 1/2\n",
@@ -107,11 +107,11 @@ class TestMerge:
     def test_the_exit_code_is_that_of_the_whole_check(
         self, report: Report, code: int
     ) -> None:
-        assert call("report", "merge", written("r.json", report)).exit_code == code
+        assert call("report merge", written("r.json", report)).exit_code == code
 
     def test_the_same_report_twice_is_refused(self) -> None:
         one = shard(1)
-        assert outcome("report", "merge", one, one, "-o", "all.json") == (
+        assert outcome("report merge", one, one, "-o", "all.json") == (
             2,
             "",
             "Error: 1.json: shard 1/2 must be in one report, got 1.json too\n",
@@ -119,13 +119,13 @@ class TestMerge:
         assert not Path("all.json").exists()
 
     def test_no_report_is_written_over(self) -> None:
-        code, _, err = outcome("report", "merge", shard(1), shard(2), "-o", "1.json")
+        code, _, err = outcome("report merge", shard(1), shard(2), "-o", "1.json")
         assert code == 2
         assert err == "Error: 1.json must not be written, as it is an input\n"
 
     def test_what_is_no_report_is_one_sentence(self) -> None:
         Path("x.json").write_text("{}")
-        assert outcome("report", "merge", "x.json") == (
+        assert outcome("report merge x.json") == (
             2,
             "",
             (
@@ -149,14 +149,14 @@ class TestOptionsOfCheck:
     def test_own_known_differences_come_beside_ours(self) -> None:
         program("x.json")
         Path("known.json").write_text(json.dumps([self.KNOWN]))
-        found = outcome("check", "x.json", "--known", "known.json", "--json=r.json")
+        found = outcome("check x.json --known known.json --json=r.json")
         assert (found[0], found[2]) == (1, "written: r.json\n")
         (case,) = open_report("r.json").cases
         assert (case.results[0].state, case.results[0].known) == (
             "FIXED",
             "It passes. (measured)",
         )
-        assert outcome("check", "x.json", "--known", "known.json", "--no-known")[0] == 1
+        assert outcome("check x.json --known known.json --no-known")[0] == 1
 
     @pytest.mark.slow
     def test_without_known_differences_all_is_new(self) -> None:
@@ -181,7 +181,7 @@ class TestOptionsOfCheck:
     def test_a_broken_file_of_known_differences_is_one_sentence(self) -> None:
         program("x.json")
         Path("known.json").write_text(json.dumps([{**self.KNOWN, "versions": "new"}]))
-        assert outcome("check", "x.json", "--known", "known.json") == (
+        assert outcome("check x.json --known known.json") == (
             2,
             "",
             (
@@ -189,7 +189,7 @@ class TestOptionsOfCheck:
                 " 'new'\n"
             ),
         )
-        assert outcome("check", "x.json", "--known", "none.json") == (
+        assert outcome("check x.json --known none.json") == (
             2,
             "",
             "Error: none.json: no such file or directory\n",

@@ -26,7 +26,7 @@ def test_a_folder_gives_its_regular_files_alone() -> None:
     os.symlink("/dev/zero", "models/zero.json")
     os.symlink("../models", "models/again")
     os.symlink("x.json", "models/y.json")
-    code, out, err = outcome("convert", "models", "-o", "out")
+    code, out, err = outcome("convert models -o out")
     assert (code, err) == (0, "new folder: out\n")
     assert out == (
         "models/x.json -> out/x.onnx\nmodels/y.json -> out/y.onnx\n"
@@ -38,7 +38,7 @@ def test_a_folder_gives_its_regular_files_alone() -> None:
 def test_a_link_that_leads_nowhere_is_told() -> None:
     program("models/x.json")
     os.symlink("gone", "models/y.json")
-    assert outcome("convert", "models") == (
+    assert outcome("convert models") == (
         2,
         "models/x.json -> models/x.onnx\n2 programs: 1 model written, 1 error\n",
         "Error: models/y.json: no such file or directory\n",
@@ -63,7 +63,7 @@ def test_a_program_comes_from_the_standard_input() -> None:
 
 def test_a_named_program_may_have_any_extension() -> None:
     os.rename(program("x.json"), "x.jsonc")
-    assert outcome("convert", "x.jsonc") == (0, "x.jsonc -> x.onnx\n", "")
+    assert outcome("convert x.jsonc") == (0, "x.jsonc -> x.onnx\n", "")
 
 
 def test_a_field_that_is_ignored_though_its_name_is_nearly_right_is_told() -> None:
@@ -103,18 +103,18 @@ def test_other_operators_are_left_out_and_told() -> None:
         "x.json: left out, as only gathers are translated: $.dispatchables.add,"
         " $.commands[2]\n"
     )
-    assert outcome("convert", "x.json") == (0, "x.json -> x.onnx\n", told)
+    assert outcome("convert x.json") == (0, "x.json -> x.onnx\n", told)
     assert files() == ["x.json", "x.onnx"]
-    code, out, err = outcome("show", "x.json")
+    code, out, err = outcome("show x.json")
     assert (code, err, out.count("$.dispatchables")) == (0, told, 1)
-    code, out, err = outcome("check", "x.json")
+    code, out, err = outcome("check x.json")
     assert (code, err) == (0, told)
     assert "$.commands[0]" in out
     sentence = (
         "Error: x.json: $.dispatchables.add.type must be one of GATHER,"
         " GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'\n"
     )
-    assert outcome("run", "x.json") == (2, "", sentence)
+    assert outcome("run x.json") == (2, "", sentence)
 
 
 TAKERS = {
@@ -192,7 +192,7 @@ def test_run_takes_no_model_of_others() -> None:
 
 def test_a_program_may_be_named_as_a_model() -> None:
     os.rename(program("x.json"), "x.onnx")
-    assert outcome("convert", "x.onnx", "-o", "out")[:2] == (
+    assert outcome("convert x.onnx -o out")[:2] == (
         0,
         "x.onnx -> out/x.onnx\n",
     )
@@ -237,7 +237,7 @@ REFUSED = (
 @pytest.mark.usefixtures("model")
 class TestModel:
     def test_each_gather_of_known_sizes_becomes_a_model_and_a_program(self) -> None:
-        code, out, err = outcome("convert", "m.onnx", "-o", "out")
+        code, out, err = outcome("convert m.onnx -o out")
         stems = "001_y", "004_a_in_else_branch_of_z"
         written = [f"out/m.{stem}.{end}" for stem in stems for end in ("json", "onnx")]
         assert (code, files()) == (2, ["m.onnx", *written, "x.npz"])
@@ -247,7 +247,7 @@ class TestModel:
             f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
             "new folder: out\n"
         )
-        assert outcome("run", "out/m.001_y.json") == (
+        assert outcome("run out/m.001_y.json") == (
             0,
             "Resource 'output': 0, 0, 0, 0\n",
             "",
@@ -258,7 +258,7 @@ class TestModel:
             <ir_version: 8, opset_import: ["" : 17]>
             g (float[3] x) => (y) { i = NonZero (x)  y = Gather (x, i) }"""
         Path("n.onnx").write_bytes(parser.parse_model(text).SerializeToString())
-        assert outcome("show", "n.onnx") == (
+        assert outcome("show n.onnx") == (
             2,
             "",
             (
@@ -275,14 +275,14 @@ class TestModel:
         assert outcome("convert", *given, "--node", "o")[0] == 0
 
     def test_a_gather_is_shown(self) -> None:
-        code, out, err = outcome("show", "m.onnx", "--node", "y")
+        code, out, err = outcome("show m.onnx --node y")
         assert (code, err) == (0, "")
         assert out.startswith("m.onnx: node 'y'\n\nDML_GATHER_OPERATOR_DESC\n")
         assert ", target portable, out of range: error\n" in out
         assert "Clip" not in out
-        clamped = outcome("show", "m.onnx", "--node", "y", "--out-of-range", "clamp")[1]
+        clamped = outcome("show m.onnx --node y --out-of-range clamp")[1]
         assert ", target portable, out of range: clamp\n" in clamped
-        code, out, err = outcome("show", "m.onnx", "--json", "--shape", "ids=3")
+        code, out, err = outcome("show m.onnx --json --shape ids=3")
         assert (code, err) == (1, REFUSED)
         assert len(json.loads(out)["gathers"]) == 4
 
@@ -329,7 +329,7 @@ class TestModel:
         ].replace("->", "=")
 
     def test_the_gathers_are_checked_with_what_they_get(self) -> None:
-        code, out, err = outcome("check", "m.onnx", "--inputs", "x.npz", "--json")
+        code, out, err = outcome("check m.onnx --inputs x.npz --json")
         report = json.loads(out)
         states = {case["name"]: case["results"][0]["state"] for case in report["cases"]}
         assert states == {

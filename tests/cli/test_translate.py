@@ -56,7 +56,7 @@ OLD_MODEL = og.to_onnx(DESC, "zero").SerializeToString()
 class TestConvert:
     def test_writes_the_model_beside_the_file(self) -> None:
         program("models/x.json")
-        assert outcome("convert", "models/x.json") == (
+        assert outcome("convert models/x.json") == (
             0,
             "models/x.json -> models/x.onnx\n",
             "",
@@ -77,7 +77,7 @@ class TestConvert:
             "--target",
             "portable",
         ]
-        assert outcome("convert", "x.json", *arguments)[0] == 0
+        assert outcome("convert x.json", *arguments)[0] == 0
         wanted = og.to_onnx(DESC, "directml", opset=21).SerializeToString(
             deterministic=True
         )
@@ -91,7 +91,7 @@ class TestConvert:
             "programs/x.json: the model has no inputs, as the program contains all"
             " data; to give it inputs, add --input data --input indices\n"
         )
-        assert outcome("convert", "--whole", "programs", "-o", "out") == (
+        assert outcome("convert --whole programs -o out") == (
             0,
             written,
             told,
@@ -110,7 +110,7 @@ class TestConvert:
             "--input",
             "data",
         ]
-        assert outcome("convert", "--whole", "programs/x.json", *arguments)[0] == 0
+        assert outcome("convert --whole programs/x.json", *arguments)[0] == 0
         made = og.program_to_onnx("programs/x.json", "zero", "cpu", 21, inputs=["data"])
         assert Path("programs/x.onnx").read_bytes() == made.SerializeToString(
             deterministic=True
@@ -123,9 +123,9 @@ class TestConvert:
             "x.json: the model has no inputs, as the program contains all data; to give"
             " it inputs, add --input data --input indices\n"
         )
-        assert outcome("convert", "--whole", "x.json") == (0, written, told)
+        assert outcome("convert --whole x.json") == (0, written, told)
         arguments = ["--input", "data", "--input", "indices"]
-        assert outcome("convert", "--whole", "x.json", *arguments) == (0, written, "")
+        assert outcome("convert --whole x.json", *arguments) == (0, written, "")
         model = load_model("x.onnx")
         assert [each.name for each in model.graph.input] == ["data", "indices"]
 
@@ -141,13 +141,13 @@ class TestConvert:
 
     def test_whole_is_for_programs_and_input_for_whole(self) -> None:
         program("x.json")
-        call("convert", "x.json")
+        call("convert x.json")
         usage = "Usage: onnxgather convert [OPTIONS] FILE...\n"
         usage += "Try 'onnxgather convert --help' for help.\n\n"
         told = "Error: --whole must come with programs, got x.onnx\n"
-        assert outcome("convert", "--whole", "x.onnx") == (2, "", usage + told)
+        assert outcome("convert --whole x.onnx") == (2, "", usage + told)
         told = "Error: --input must come with --whole\n"
-        assert outcome("convert", "x.json", "--input", "data") == (2, "", usage + told)
+        assert outcome("convert x.json --input data") == (2, "", usage + told)
 
     def test_whole_keeps_the_feature_level(self) -> None:
         desc = msgspec.structs.replace(
@@ -158,7 +158,7 @@ class TestConvert:
             "Error: x.json: $.commands: the feature level must be at most 2_1, got "
             "3_0 (IndicesTensor.DataType INT64 needs 3_0; DimensionCount 2 needs 3_0)\n"
         )
-        assert outcome("convert", "--whole", "x.json", "--feature-level", "2_1") == (
+        assert outcome("convert --whole x.json --feature-level 2_1") == (
             1,
             "",
             told,
@@ -166,7 +166,7 @@ class TestConvert:
 
     def test_one_model_per_dispatchable(self) -> None:
         renamed(program("x.json"), "first", "a/../b:%", "größe")
-        assert outcome("convert", "x.json") == (
+        assert outcome("convert x.json") == (
             0,
             (
                 "x.json -> x.first.onnx\nx.json -> x.a%2F..%2Fb%3A%25.onnx\nx.json ->"
@@ -179,7 +179,7 @@ class TestConvert:
 
     def test_output_names_the_file_of_a_single_model(self) -> None:
         program("x.json")
-        assert outcome("convert", "x.json", "-o", "new/y.onnx") == (
+        assert outcome("convert x.json -o new/y.onnx") == (
             0,
             "x.json -> new/y.onnx\n",
             "new folder: new\n",
@@ -192,7 +192,7 @@ class TestConvert:
         program("in/Y.JSON")
         program("z.json")
         Path("in/notes.txt").write_text("no program")
-        assert outcome("convert", "in", "z.json", "-o", "out") == (
+        assert outcome("convert in z.json -o out") == (
             0,
             (
                 "in/Y.JSON -> out/Y.onnx\nin/a/x.json -> out/a/x.onnx\nin/b/x.json ->"
@@ -210,7 +210,7 @@ class TestConvert:
     def test_a_folder_may_be_named_as_a_model(self) -> None:
         program("x.json")
         Path("o.onnx").mkdir()
-        assert outcome("convert", "x.json", "-o", "o.onnx")[0] == 0
+        assert outcome("convert x.json -o o.onnx")[0] == 0
         assert files() == ["o.onnx/x.onnx", "x.json"]
 
     @pytest.mark.parametrize("output", ["o.onnx", "-"])
@@ -228,7 +228,7 @@ class TestConvert:
 
     def test_the_output_is_not_empty(self) -> None:
         program("x.json")
-        code, _, err = outcome("convert", "x.json", "-o", "")
+        code, _, err = outcome("convert x.json -o", "")
         sentence = "Error: Invalid value for '-o' / '--output': must not be empty"
         assert (code, err.splitlines()[-1], files()) == (2, sentence, ["x.json"])
         code, _, err = outcome("convert", "")
@@ -239,7 +239,7 @@ class TestConvert:
 
     def test_a_model_goes_to_the_standard_output(self) -> None:
         program("x.json")
-        result = call("convert", "x.json", "-o", "-")
+        result = call("convert x.json -o -")
         assert result.stdout_bytes == og.to_onnx(DESC).SerializeToString(
             deterministic=True
         )
@@ -249,7 +249,7 @@ class TestConvert:
         program("x.json")
         # any stream is a terminal
         monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)
-        code, out, err = outcome("convert", "x.json", "-o", "-")
+        code, out, err = outcome("convert x.json -o -")
         sentence = "Error: --output must be a file, as a terminal does not show a model"
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
 
@@ -258,10 +258,10 @@ class TestConvert:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         renamed(program("x.json"), "a", "A")
-        assert outcome("convert", "x.json", "-o", "o")[0] == 0
+        assert outcome("convert x.json -o o")[0] == 0
         assert files() == ["o/x.A.onnx", "o/x.a.onnx", "x.json"]
         monkeypatch.setattr("onnxgather.core.files._CASELESS", True)
-        assert outcome("convert", "x.json", "-o", "p") == (
+        assert outcome("convert x.json -o p") == (
             2,
             "",
             "".join(
@@ -273,7 +273,7 @@ class TestConvert:
 
     def test_characters_that_are_not_plain_to_see_are_in_no_name(self) -> None:
         renamed(program("x.json"), "\u202ea\x9b", "b\n")
-        assert outcome("convert", "x.json")[0] == 0
+        assert outcome("convert x.json")[0] == 0
         assert files() == ["x.%202Ea%9B.onnx", "x.b%0A.onnx", "x.json"]
 
     def test_a_bad_file_does_not_stop_the_others(self) -> None:
@@ -284,7 +284,7 @@ class TestConvert:
         content = json.loads(Path("bb.json").read_text())
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
         changed("bb.json", **content)
-        assert outcome("convert", ".", "none.json", "-o", "o") == (
+        assert outcome("convert . none.json -o o") == (
             2,
             (
                 "./a.json -> o/a.onnx\n./c.json -> o/c.onnx\n"
@@ -315,7 +315,7 @@ class TestConvert:
 
     def test_a_descriptor_above_the_feature_level_is_refused(self) -> None:
         program("x.json")
-        assert outcome("convert", "x.json", "--feature-level", "2_1") == (
+        assert outcome("convert x.json --feature-level 2_1") == (
             1,
             "",
             (
@@ -324,11 +324,11 @@ class TestConvert:
             ),
         )
         assert files() == ["x.json"]
-        assert outcome("convert", "x.json", "--feature-level", "3_0")[0] == 0
+        assert outcome("convert x.json --feature-level 3_0")[0] == 0
 
     def test_the_feature_level_names_the_dispatchable(self) -> None:
         renamed(program("x.json"), "a b")
-        assert call("convert", "x.json", "--feature-level", "1_0").stderr.startswith(
+        assert call("convert x.json --feature-level 1_0").stderr.startswith(
             'Error: x.json: $.dispatchables["a b"]: the feature level must be at'
             " most 1_0"
         )
@@ -336,13 +336,13 @@ class TestConvert:
     def test_a_program_without_gathers_makes_no_model(self) -> None:
         changed(program("x.json"), dispatchables={}, commands=[])
         sentence = "Error: x.json: $.dispatchables must hold a gather\n"
-        assert outcome("convert", "x.json") == (2, "", sentence)
-        assert outcome("show", "x.json") == (2, "", sentence)
+        assert outcome("convert x.json") == (2, "", sentence)
+        assert outcome("show x.json") == (2, "", sentence)
 
     def test_a_folder_without_programs_is_refused(self) -> None:
         Path("empty").mkdir()
         sentence = "Error: empty: the folder must have a *.json file, got none\n"
-        assert outcome("convert", "empty") == (2, "", sentence)
+        assert outcome("convert empty") == (2, "", sentence)
 
     def test_a_folder_that_cannot_be_read_is_one_sentence(
         self, monkeypatch: pytest.MonkeyPatch
@@ -358,7 +358,7 @@ class TestConvert:
 
         monkeypatch.setattr(os, "scandir", refuse)
         sentence = "Error: in/secret: permission denied\n"
-        assert outcome("convert", "in") == (2, "", sentence)
+        assert outcome("convert in") == (2, "", sentence)
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -423,7 +423,7 @@ class TestConvert:
     def test_an_unreadable_input_is_not_replaced_either(self) -> None:
         program("x.json")
         Path("x.onnx").write_bytes(b"precious")
-        code, out, err = outcome("convert", "x.json", "x.onnx")
+        code, out, err = outcome("convert x.json x.onnx")
         assert (code, out) == (2, "2 files: 0 models written, 2 errors\n")
         last = "Error: x.onnx must not be written, as it is an input"
         assert err.splitlines()[-1] == last
@@ -434,7 +434,7 @@ class TestConvert:
         program("x.json")
         Path("y.onnx").symlink_to("x.json")
         sentence = "Error: y.onnx must not be written, as it is an input: x.json\n"
-        assert outcome("convert", "x.json", "-o", "y.onnx") == (2, "", sentence)
+        assert outcome("convert x.json -o y.onnx") == (2, "", sentence)
 
     @POSIX
     def test_a_link_where_a_model_goes_is_kept_unless_the_user_names_it(self) -> None:
@@ -442,13 +442,13 @@ class TestConvert:
         Path("secret").write_bytes(b"precious")
         Path("x.onnx").symlink_to("secret")
         sentence = "Error: x.onnx must not be replaced, as it is a link\n"
-        assert outcome("convert", "x.json", "--force") == (2, "", sentence)
+        assert outcome("convert x.json --force") == (2, "", sentence)
         assert (Path("secret").read_bytes(), Path("x.onnx").is_symlink()) == (
             b"precious",
             True,
         )
         Path("named.onnx").symlink_to("secret")
-        assert outcome("convert", "x.json", "-o", "named.onnx")[0] == 0
+        assert outcome("convert x.json -o named.onnx")[0] == 0
         assert Path("secret").read_bytes() == og.to_onnx(DESC).SerializeToString()
         assert Path("named.onnx").is_symlink()
 
@@ -472,7 +472,7 @@ class TestConvert:
         with monkeypatch.context() as patch:
             patch.setattr(files_module, "open", Full, raising=False)
             sentence = "Error: x.onnx: no space left on device\n"
-            assert outcome("convert", "x.json") == (2, "", sentence)
+            assert outcome("convert x.json") == (2, "", sentence)
         assert {name: Path(name).read_bytes() for name in files()} == before
 
     def test_a_model_is_checked_before_it_is_written(
@@ -487,7 +487,7 @@ class TestConvert:
 
         program("x.json")
         monkeypatch.setattr(write, "descriptor_model", wrong)
-        code, out, err = outcome("convert", "x.json")
+        code, out, err = outcome("convert x.json")
         assert (code, out) == (2, "")
         assert err.startswith(
             "Error: x.json: $.dispatchables.gather: ONNX refuses the model: "
@@ -500,20 +500,20 @@ class TestConvert:
     def test_outputs_that_cannot_be_written_are_one_sentence(self) -> None:
         program("x.json")
         Path("x.onnx").mkdir()
-        assert outcome("convert", "x.json") == (
+        assert outcome("convert x.json") == (
             2,
             "",
             "Error: x.onnx must not be replaced, as it is a folder\n",
         )
-        code, out, err = outcome("convert", "x.json", "-o", "new.json")
+        code, out, err = outcome("convert x.json -o new.json")
         rule = "Error: --output must be a folder or end in .onnx, got new.json"
         assert (code, out, err.splitlines()[-1]) == (2, "", rule)
         assert not Path("new.json").exists()
         sentence = "Error: x.json/x.onnx: a file stands where its folder should be\n"
-        assert outcome("convert", "x.json", "-o", "x.json") == (2, "", sentence)
+        assert outcome("convert x.json -o x.json") == (2, "", sentence)
         name = "n" * 300
         renamed("x.json", name, "b")
-        assert outcome("convert", "x.json") == (
+        assert outcome("convert x.json") == (
             2,
             "x.json -> x.b.onnx\n",
             f"Error: x.{name}.onnx: file name too long\n",
@@ -564,14 +564,14 @@ class TestRun:
             np.array([1, 2, -1], np.int32),
         )
         program("x.json", BYTES, codes, indices)
-        result = call("run", "x.json")
+        result = call("run x.json")
         assert result.stdout_bytes == b"Resource 'output': \xff, \xe9, A\n"
         assert result.stderr == (
             "x.json: $.commands[1]: 8-bit values are printed as bytes, as dxdispatch"
             " does; --numbers prints numbers\n"
         )
         numbers = "Resource 'output': 255, 233, 65\n"
-        assert outcome("run", "x.json", "--numbers") == (0, numbers, "")
+        assert outcome("run x.json --numbers") == (0, numbers, "")
 
     @POSIX
     @pytest.mark.slow
@@ -602,7 +602,7 @@ class TestRun:
         )
         options = ["--output-folder", where] if where else []
         path = posix(os.path.abspath(os.path.join(where or ".", "y.npy")))
-        assert outcome("run", "x.json", *options) == (
+        assert outcome("run x.json", *options) == (
             0,
             (
                 "Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\nResource 'output' written"
@@ -678,7 +678,7 @@ class TestRun:
         # -9 + 3 wraps far past the end, and the last element of the padded buffer is 0.
         data, indices = np.array([0, 3, 2], np.int16), np.array([9, 1, -9], np.int32)
         program("x.json", desc, data, indices)
-        assert outcome("run", "x.json", *options) == (
+        assert outcome("run x.json", *options) == (
             0,
             f"Resource 'output': {printed}\n",
             (
@@ -697,12 +697,12 @@ class TestRun:
             "x.json: $.resources.data must hold FLOAT32, as InputTensor of"
             " $.commands[0], got FLOAT64"
         )
-        assert outcome("run", "x.json") == (
+        assert outcome("run x.json") == (
             0,
             "Resource 'output': 0, 0, 0, 0, 0, 0, 0, 0\n",
             f"{sentence}; its bytes are bound as they are\n",
         )
-        code, _, err = outcome("check", "x.json")
+        code, _, err = outcome("check x.json")
         assert (code, err) == (2, f"Error: {sentence}\n")
 
     @pytest.mark.parametrize(
@@ -755,7 +755,7 @@ class TestRun:
 
     def test_an_index_out_of_range_is_exit_code_1(self) -> None:
         program("x.json", indices=np.array([[2, 3]], np.uint32))
-        assert outcome("run", "x.json", "--out-of-range", "error") == (
+        assert outcome("run x.json --out-of-range error") == (
             1,
             "",
             (
@@ -766,7 +766,7 @@ class TestRun:
 
     def test_a_missing_provider_is_exit_code_3(self) -> None:
         program("x.json")
-        code, out, err = outcome("run", "x.json", "--provider", "XyzExecutionProvider")
+        code, out, err = outcome("run x.json --provider XyzExecutionProvider")
         assert (code, out) == (3, "")
         start = (
             "Error: x.json: $.commands[0]: XyzExecutionProvider is not available"
@@ -799,8 +799,8 @@ class TestRun:
         monkeypatch.setattr(session_module, "run", broken)
         program("x.json")
         sentence = f"Error: TypeError: a bug; {REQUEST}\n"
-        assert outcome("run", "x.json") == (2, "", sentence)
-        code, out, err = outcome("--debug", "run", "x.json")
+        assert outcome("run x.json") == (2, "", sentence)
+        code, out, err = outcome("--debug run x.json")
         assert (code, out) == (2, "")
         assert err.startswith("Traceback (most recent call last):\n")
         assert err.endswith(f"TypeError: a bug\n{sentence}")
@@ -830,7 +830,7 @@ class TestRun:
 
         monkeypatch.setattr(session_module, "run", fail)
         program("x.json")
-        assert outcome("run", "x.json") == (code, "", err)
+        assert outcome("run x.json") == (code, "", err)
 
     @POSIX
     @pytest.mark.parametrize(
@@ -848,7 +848,7 @@ class TestRun:
         before = signal.signal(number, signal.SIG_DFL)
         monkeypatch.setattr(session_module, "run", sent)
         program("x.json")
-        assert outcome("run", "x.json") == (code, "", "")
+        assert outcome("run x.json") == (code, "", "")
         assert signal.signal(number, before) == signal.SIG_DFL
 
     @POSIX
@@ -879,7 +879,7 @@ class TestRun:
         monkeypatch.setattr(session_module, "run", sent)
         program("x.json")
         start = time.monotonic()
-        assert outcome("run", "x.json") == (143, "", "")
+        assert outcome("run x.json") == (143, "", "")
         assert time.monotonic() - start < 30
         name = "own_import" if place == "import" else place
         assert finished == [name]
@@ -918,7 +918,7 @@ class TestRun:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         monkeypatch.setattr(session_module, "run", sent)
         program("x.json")
-        code, _, err = outcome("run", "x.json")
+        code, _, err = outcome("run x.json")
         assert signal.signal(signal.SIGINT, before) == signal.SIG_IGN
         assert (code, err) == (0, "")
 
@@ -929,7 +929,7 @@ class TestRun:
             raise MemoryError
 
         monkeypatch.setattr("onnxgather.cli.translate.read_source", fail)
-        assert outcome("run", "x.json") == (
+        assert outcome("run x.json") == (
             2,
             "",
             "Error: there is not enough memory\n",
@@ -939,7 +939,7 @@ class TestRun:
 class TestShow:
     def test_show_prints_descriptor_formula_and_model(self) -> None:
         program("x.json")
-        assert outcome("show", "x.json", "--out-of-range", "error") == (
+        assert outcome("show x.json --out-of-range error") == (
             0,
             """\
 x.json: $.dispatchables.gather
@@ -981,7 +981,7 @@ ONNX, opset 17, target portable, out of range: error
         )
         data, indices = np.zeros(22, np.float16), np.zeros((2, 3), np.int64)
         program("x.json", desc, data, indices)
-        code, out, err = outcome("show", "x.json")
+        code, out, err = outcome("show x.json")
         assert (code, err) == (0, "")
         assert out.startswith("""\
 x.json: $.dispatchables.gather
@@ -1015,7 +1015,7 @@ Formula
         )
         data = np.zeros((4, 1000), np.float32)
         program("x.json", desc, data, np.zeros((1, 300), np.uint32))
-        lines = call("show", "x.json", "--target", "cpu").stdout.splitlines()
+        lines = call("show x.json --target cpu").stdout.splitlines()
         start = lines.index("  passed over:")
         assert lines[start + 1 : start + 5] == [
             (
@@ -1026,7 +1026,7 @@ Formula
             "    elements: the data has 4 rows to choose from, this form reads one",
             "  InputTensor: float32[4, 1000]",
         ]
-        shown = json.loads(call("show", "x.json", "--target", "cpu", "--json").stdout)
+        shown = json.loads(call("show x.json --target cpu --json").stdout)
         passed_over = shown["dispatchables"]["gather"]["passed_over"]
         why = "the data has 4 rows to choose from, this form reads one"
         assert [each["form"] for each in passed_over] == ["repeated rows", "elements"]
@@ -1034,7 +1034,7 @@ Formula
 
     def test_show_prints_each_dispatchable(self) -> None:
         renamed(program("x.json"), "a", "b c")
-        text = call("show", "x.json").stdout
+        text = call("show x.json").stdout
         first, second = text.split("\n\n\n")
         assert first.splitlines()[0] == "x.json: $.dispatchables.a"
         assert second.splitlines()[0] == 'x.json: $.dispatchables["b c"]'
@@ -1042,7 +1042,7 @@ Formula
 
     def test_show_prints_json(self) -> None:
         program("x.json")
-        code, out, err = outcome("show", "x.json", "--json", "--opset", "19")
+        code, out, err = outcome("show x.json --json --opset 19")
         assert (code, err) == (0, "")
         shown = json.loads(out)
         description = shown["dispatchables"].pop("gather")
@@ -1107,14 +1107,14 @@ Formula
             2,
             ["a.json", "d/b.json"],
         )
-        assert [
-            shown["file"] for shown in json.loads(outcome("show", "d", "--json")[1])
-        ] == ["d/b.json"]
-        assert outcome("show", "none.json", "--json")[:2] == (2, "")
+        assert [shown["file"] for shown in json.loads(outcome("show d --json")[1])] == [
+            "d/b.json"
+        ]
+        assert outcome("show none.json --json")[:2] == (2, "")
 
     def test_show_refuses_a_broken_file(self) -> None:
         Path("x.json").write_text("[]")
-        assert outcome("show", "x.json") == (
+        assert outcome("show x.json") == (
             2,
             "",
             "Error: x.json: $ must have a descriptor, got an empty array\n",
@@ -1124,7 +1124,7 @@ Formula
 class TestExplain:
     def test_explain_says_where_an_element_comes_from(self) -> None:
         program("x.json")
-        assert outcome("explain", "x.json", "--at", "1,0") == (
+        assert outcome("explain x.json --at 1,0") == (
             0,
             "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
             "",
@@ -1132,7 +1132,7 @@ class TestExplain:
 
     def test_explain_shows_a_small_gather_whole(self) -> None:
         program("x.json", indices=np.array([[2, 9]], np.uint32))
-        assert outcome("explain", "x.json") == (
+        assert outcome("explain x.json") == (
             0,
             """\
 input: FLOAT32 [4, 3]
@@ -1160,7 +1160,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
                 " --out-of-range directml\n"
             ),
         )
-        every = json.loads(outcome("explain", "x.json", "--json")[1])
+        every = json.loads(outcome("explain x.json --json")[1])
         assert [(one["at"], one["value"]) for one in every][:3] == [
             ([0, 0], "2"),
             ([0, 1], "2"),
@@ -1176,7 +1176,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
             index_dimensions=1,
         )
         program("x.json", desc, np.zeros(5, np.uint8), np.zeros(65, np.uint32))
-        code, out, err = outcome("explain", "x.json")
+        code, out, err = outcome("explain x.json")
         assert (code, out, err.splitlines()[-1]) == (
             2,
             "",
@@ -1224,7 +1224,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
 
     def test_explain_prints_json(self) -> None:
         program("x.json")
-        code, out, err = outcome("explain", "x.json", "--at", "1, 0", "--json")
+        code, out, err = outcome("explain x.json --at", "1, 0", "--json")
         assert (code, err) == (0, "")
         found = json.loads(out)
         assert (found["index_values"], found["after"], found["value"]) == (
@@ -1266,7 +1266,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         self, at: str, sentence: str
     ) -> None:
         program("x.json")
-        found, out, err = outcome("explain", "x.json", "--at", at)
+        found, out, err = outcome("explain x.json --at", at)
         assert (found, out) == (2, "")
         assert err.endswith(f"Error: Invalid value for --at: {sentence}\n")
 

@@ -54,7 +54,7 @@ def save(*paths: str) -> None:
 
 def test_the_other_models_of_a_folder_keep_their_reports() -> None:
     save("m/a.onnx", "m/b.onnx", "m/c.onnx")
-    code, text, error = outcome("audit", "m", "--json")
+    code, text, error = outcome("audit m --json")
     assert (code, error) == (2, f"Error: m/b.onnx: {FAILS}\n")
     record = json.loads(text)
     assert [row["model"] for row in record["models"]] == ["m/a.onnx", "m/c.onnx"]
@@ -99,7 +99,7 @@ def test_the_model_of_a_certificate_is_one_line() -> None:
 
 def test_debug_shows_the_traceback() -> None:
     save("m/a.onnx", "m/b.onnx")
-    code, text, error = outcome("--debug", "audit", "m")
+    code, text, error = outcome("--debug audit m")
     assert code == 2
     assert "m/a.onnx" in text
     first, *lines, cause, sentence = error.splitlines()

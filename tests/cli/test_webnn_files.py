@@ -49,7 +49,7 @@ def module_in(path: str) -> str:
 def test_a_module_goes_beside_its_program() -> None:
     program("x.json")
     written = "x.json -> x.mjs\n"
-    assert outcome("convert", "x.json", "--target", "webnn") == (0, written, "")
+    assert outcome("convert x.json --target webnn") == (0, written, "")
     assert files() == ["x.json", "x.mjs"]
     assert module_in("x.mjs") == og.to_webnn(DESC).to_javascript()
 
@@ -59,7 +59,7 @@ def test_a_module_goes_to_the_file_that_is_named(name: str) -> None:
     program("x.json")
     arguments = ["--target", "webnn", "--out-of-range", "error", "-o", name]
     told = "new folder: new\n" if "/" in name else ""
-    assert outcome("convert", "x.json", *arguments) == (
+    assert outcome("convert x.json", *arguments) == (
         0,
         f"x.json -> {name}\n",
         told,
@@ -70,21 +70,21 @@ def test_a_module_goes_to_the_file_that_is_named(name: str) -> None:
 def test_a_file_of_json_has_the_steps() -> None:
     program("x.json", SIGNED_DESC, indices=INDICES.astype(np.int64))
     arguments = ["--target", "webnn", "--form", "typed", "-o", "y.json"]
-    assert outcome("convert", "x.json", *arguments) == (0, "x.json -> y.json\n", "")
+    assert outcome("convert x.json", *arguments) == (0, "x.json -> y.json\n", "")
     steps = og.to_webnn(SIGNED_DESC, form="typed").to_json()
     assert Path("y.json").read_text() == steps
 
 
 def test_a_module_goes_to_the_standard_output() -> None:
     program("x.json")
-    result = call("convert", "x.json", "--target", "webnn", "-o", "-")
+    result = call("convert x.json --target webnn -o -")
     assert result.stdout == og.to_webnn(DESC).to_javascript()
     assert (result.exit_code, result.stderr, files()) == (0, "", ["x.json"])
 
 
 def test_each_gather_has_a_module() -> None:
     renamed(program("x.json"), "a", "b")
-    assert outcome("convert", "x.json", "--target", "webnn", "-o", "o") == (
+    assert outcome("convert x.json --target webnn -o o") == (
         0,
         "x.json -> o/x.a.mjs\nx.json -> o/x.b.mjs\n",
         "new folder: o\n",
@@ -93,7 +93,7 @@ def test_each_gather_has_a_module() -> None:
 
 def test_a_gather_of_a_model_has_a_module() -> None:
     Path("x.onnx").write_bytes(og.to_onnx(DESC).SerializeToString())
-    code, out, err = outcome("convert", "x.onnx", "--target", "webnn")
+    code, out, err = outcome("convert x.onnx --target webnn")
     (module,) = [file for file in files() if file != "x.onnx"]
     assert (code, out, err) == (0, f"x.onnx -> {module}\n", "")
     assert Path(module).suffix == ".mjs"
@@ -101,7 +101,7 @@ def test_a_gather_of_a_model_has_a_module() -> None:
 
 def test_the_case_of_an_ending_does_not_count() -> None:
     program("x.json")
-    code, _, err = outcome("convert", "x.json", "--target", "webnn", "-o", "y.JSON")
+    code, _, err = outcome("convert x.json --target webnn -o y.JSON")
     assert (code, err) == (0, "")
     assert Path("y.JSON").read_text("utf-8") == og.to_webnn(DESC).to_json()
 
@@ -143,7 +143,7 @@ def test_an_option_that_does_not_fit_is_a_sentence(
 ) -> None:
     program("x.json")
     told = f"{USAGE}Error: {sentence}\n"
-    assert outcome("convert", "x.json", *arguments) == (2, "", told)
+    assert outcome("convert x.json", *arguments) == (2, "", told)
     assert files() == ["x.json"]
 
 
@@ -151,7 +151,7 @@ def test_several_modules_do_not_go_to_one_file() -> None:
     renamed(program("x.json"), "a", "b")
     told = f"{USAGE}Error: --output must be a folder for 2 models, got y.mjs\n"
     arguments = ["--target", "webnn", "-o", "y.mjs"]
-    assert outcome("convert", "x.json", *arguments) == (2, "", told)
+    assert outcome("convert x.json", *arguments) == (2, "", told)
 
 
 def test_a_refusal_names_the_gather() -> None:
@@ -164,9 +164,7 @@ def test_a_refusal_names_the_gather() -> None:
     )
     data = np.zeros(4, np.int16)
     program("x.json", desc, data, np.zeros(2, np.int32))
-    code, out, err = outcome(
-        "convert", "x.json", "--target", "webnn", "--form", "typed"
-    )
+    code, out, err = outcome("convert x.json --target webnn --form typed")
     assert (code, out) == (2, "")
     assert err == (
         "Error: x.json: $.dispatchables.gather: InputTensor.DataType must be one of"
@@ -191,7 +189,7 @@ def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
 def test_a_whole_program_does_not_fail_at_an_index() -> None:
     program("x.json")
     arguments = ["--target", "webnn", "--whole", "--out-of-range", "error"]
-    assert outcome("convert", "x.json", *arguments) == (
+    assert outcome("convert x.json", *arguments) == (
         2,
         "",
         "Error: out_of_range must not be error for a whole program of WebNN, as"
@@ -229,8 +227,8 @@ def test_node_reads_the_modules_of_the_repository() -> None:
 
 def test_show_has_the_program_beside_the_graph() -> None:
     program("x.json")
-    _, alone, _ = outcome("show", "x.json")
-    code, text, err = outcome("show", "x.json", "--webnn", "bytes")
+    _, alone, _ = outcome("show x.json")
+    code, text, err = outcome("show x.json --webnn bytes")
     assert (code, err) == (0, "")
     assert (
         text
@@ -270,7 +268,7 @@ def test_show_has_the_program_as_json_and_on_its_page() -> None:
     assert outcome(*arguments, "--html=x.html")[0] == 0
     page = Path("x.html").read_text()
     assert '"form":"typed"' in page
-    assert outcome("show", "x.json", "--html=y.html")[0] == 0
+    assert outcome("show x.json --html=y.html")[0] == 0
     assert '"form":' not in Path("y.html").read_text()
 
 

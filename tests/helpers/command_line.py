@@ -44,18 +44,24 @@ ALSO_AUDITED = (
 """The line of an audit on the graphs of the installed ONNX Runtime."""
 
 
-def call(*arguments: str) -> Result:
-    """Run a command; a traceback is a failure."""
+def call(line: str, *arguments: str) -> Result:
+    """Run a command; a traceback is a failure.
+
+    Args:
+        line: The words of the command line, with a space between two.
+        arguments: What follows, each as it is, such as a path with spaces.
+    """
+    words = [*line.split(), *arguments]
     result = CliRunner().invoke(
-        main, arguments, prog_name="onnxgather", catch_exceptions=False
+        main, words, prog_name="onnxgather", catch_exceptions=False
     )
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def outcome(*arguments: str) -> tuple[int, str, str]:
-    """Return exit code, standard output and standard error of a command."""
-    result = call(*arguments)
+def outcome(line: str, *arguments: str) -> tuple[int, str, str]:
+    """Return exit code, standard output and standard error of a command; see `call`."""
+    result = call(line, *arguments)
     return result.exit_code, posix(result.stdout), posix(result.stderr)
 
 
@@ -102,10 +108,10 @@ def files() -> list[str]:
 
 
 def spawn(
-    *arguments: str, env: dict[str, str] | None = None
+    line: str, *arguments: str, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the program as users do."""
-    command = [sys.executable, "-m", "onnxgather", *arguments]
+    """Run the program as users do; see `call`."""
+    command = [sys.executable, "-m", "onnxgather", *line.split(), *arguments]
     return subprocess.run(
         command, capture_output=True, check=False, timeout=60, env=env
     )

@@ -95,7 +95,7 @@ def test_every_report_tells_nodes_that_are_not_judged(
     assert f"note          {TOLD}" in text
     line = "no gather, and no other operator with indices; 2 nodes were not judged"
     assert text.splitlines()[0] == f"m.onnx: {line}"
-    code, text, _ = outcome("audit", ".", *given[2:])
+    code, text, _ = outcome("audit .", *given[2:])
     line = "1 of 1: no index; 2 nodes were not judged"
     assert (code, text.splitlines()[0]) == (0, line)
     assert call(*given, *files).exit_code == 0

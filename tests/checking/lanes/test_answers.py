@@ -565,9 +565,9 @@ def test_shards_of_answers_become_the_whole(
     ]
     assert codes == [1, 0]
     merged = str(tmp_path / "merged.json")
-    assert outcome("report", "merge", *parts, "-o", merged)[0] == 1
+    assert outcome("report merge", *parts, "-o", merged)[0] == 1
     assert open_report(merged).cases == open_report(whole).cases
-    code, out, _ = outcome("report", "merge", *parts, "--known", known)
+    code, out, _ = outcome("report merge", *parts, "--known", known)
     assert code == 0
     assert "\nNo new differences. my-runtime: 1 known wrong\n" in out
 

@@ -18,7 +18,8 @@ from command_line import DESC
 from corpus_cases import corpus
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from msgspec.structs import replace
-from recordings import INDEPENDENT, recorded
+from recordings import IN_RANGE as RECORDED_IN_RANGE
+from recordings import OUT_OF_RANGE, recorded
 from rings import one_quick_in
 
 from onnxgather.checking.cases import Case, DescriptorCase, FileModel
@@ -425,10 +426,8 @@ class TestDirectML:
         assert not wrong
         assert len(found) > 90
 
-    def test_it_gives_the_bytes_that_an_independent_host_recorded(
-        self, directml: DirectMLLane
-    ) -> None:
-        for entry in INDEPENDENT["in_range"][::9] + INDEPENDENT["out_of_range"][::9]:
+    def test_it_gives_the_recorded_bytes(self, directml: DirectMLLane) -> None:
+        for entry in RECORDED_IN_RANGE[::9] + OUT_OF_RANGE[::9]:
             desc, data, indices, output = recorded(entry)
             answer = directml.answer(
                 DescriptorCase(entry["id"], desc, data, indices, "directml")

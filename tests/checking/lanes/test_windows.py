@@ -118,7 +118,7 @@ class TestWithoutTheHost:
 
     def test_a_check_that_requires_it_ends_with_3(self) -> None:
         lanes = "--lanes", "cpu@windows", "--require", "cpu@windows"
-        code, printed, errors = outcome("check", "--random", "1", *lanes)
+        code, printed, errors = outcome("check --random 1", *lanes)
         assert code == 3
         assert f"cpu@windows did not start: {NOT_SET_UP}" in " ".join(printed.split())
         assert errors == ""

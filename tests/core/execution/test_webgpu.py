@@ -230,5 +230,5 @@ def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
 
 @live
 def test_a_part_of_the_corpus_has_nothing_new() -> None:
-    code, out, _ = outcome("check", "--corpus", "--shard", "1/40", "--lanes", "webgpu")
+    code, out, _ = outcome("check --corpus --shard 1/40 --lanes webgpu")
     assert (code, "No new differences" in out) == (0, True)
