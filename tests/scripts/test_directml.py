@@ -150,6 +150,7 @@ class TestValidity:
             in found.stdout
         )
 
+    @pytest.mark.slow
     @live
     def test_directml_and_onnxgather_agree(self) -> None:
         found = validity("--count", 640, "--seed", 3)

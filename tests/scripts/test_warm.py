@@ -565,6 +565,7 @@ class TestRun:
             )
         assert len(notes.read_text().split()) == 1
 
+    @pytest.mark.slow
     @pytest.mark.skipif(
         not (made_folder() / "warm-runtime").is_file(),
         reason="scripts/directml/setup.sh has not run",

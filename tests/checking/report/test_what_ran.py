@@ -28,7 +28,6 @@ from report_samples import (
 from onnxgather.checking.cases import GIVEN, DescriptorCase, FileModel, Origin
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
-from onnxgather.checking.report.matrix import result_words
 from onnxgather.checking.report.sentences import again, models_ran, verdict
 from onnxgather.checking.results import Report, Result
 from onnxgather.core.descriptors.drawn import BITS, WILD
@@ -205,11 +204,6 @@ class TestPage:
         (detail,) = Page(html(report)).details
         assert detail["graphs"] == []
         assert detail["descriptor"]["type"] == "DML_OPERATOR_GATHER"
-
-    def test_the_words_of_a_cell(self) -> None:
-        assert result_words(passed("cpu")) == "passed"
-        assert result_words(ON_DESCRIPTOR) == "passed"
-        assert result_words(BY_FORMULA) == "passed with DirectML's formula"
 
     @in_browser
     @AT_EACH_WIDTH
