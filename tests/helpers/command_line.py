@@ -65,6 +65,29 @@ def outcome(line: str, *arguments: str) -> tuple[int, str, str]:
     return result.exit_code, posix(result.stdout), posix(result.stderr)
 
 
+def output_of(line: str, *arguments: str) -> str:
+    """Return the standard output of a command that succeeds and warns of nothing."""
+    code, output, error = outcome(line, *arguments)
+    assert (code, error) == (0, "")
+    return output
+
+
+def error_of(line: str, *arguments: str, code: int = 2) -> str:
+    """Return the one sentence of a command that fails and prints nothing.
+
+    Args:
+        line: The words of the command line; see `call`.
+        arguments: What follows.
+        code: The exit code; before the sentence of a wrong usage stands the usage.
+    """
+    found, output, error = outcome(line, *arguments)
+    *usage, sentence = error.splitlines()
+    assert (found, output) == (code, ""), error
+    assert not usage or (code, usage[0][:6], len(usage)) == (2, "Usage:", 3), error
+    assert sentence.startswith("Error: ")
+    return sentence.removeprefix("Error: ")
+
+
 def posix(text: str) -> str:
     """Return text with the separators of POSIX paths."""
     return text.replace("\\", "/") if os.name == "nt" else text
