@@ -11,7 +11,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from command_line import ALSO_AUDITED, call, outcome
+from command_line import (
+    ALSO_AUDITED,
+    call,
+    error_of,
+    json_of,
+    outcome,
+    output_of,
+    read_json,
+)
 from folders import MODELS
 from google.protobuf.message import EncodeError
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
@@ -77,9 +85,9 @@ def given_line(conditions: str) -> str:
 
 
 def test_what_is_proved_under_conditions_has_them_and_shapes_are_one_line() -> None:
-    assert outcome("audit", embedding()) == (
-        0,
-        f"""\
+    assert (
+        output_of(f"audit {embedding()}")
+        == f"""\
 m.onnx: a wrong input can leave an axis; 3 gathers: 1 proved under conditions, 2 proved in range
 proved if     tokens (Gather, main graph): each value of ids is from -4 to 3
 proved        fixed (Gather, main graph): constant
@@ -88,8 +96,7 @@ shapes        on the CPU, 1 gather: 1 proved in range
 next          to know the sizes that are open, and whether DirectML takes the gathers:
     onnxgather audit m.onnx --shape ids=2,2
     onnxgather audit m.onnx --inputs FILE.npz
-{CONTRACT}{HARDEN}""",  # noqa: E501
-        "",
+{CONTRACT}{HARDEN}"""  # noqa: E501
     )
 
 
@@ -110,9 +117,7 @@ def wild(count: int, *more: str) -> str:
         ),
     ]
     made = model(nodes, [info("x", FLOAT, ["n", 2])], ["y0"], [TABLE])
-    code, text, error = outcome("audit", save(made), *more)
-    assert (code, error) == (0, "")
-    return text
+    return output_of(f"audit {save(made)}", *more)
 
 
 @pytest.mark.slow
@@ -142,9 +147,7 @@ not proved    2 gathers, because of x:
 {ASSUMES}{given_line("size 0 of x (n) is 5")}{PROVIDERS}{RANGE}{HARDEN}"""
     )
     assert (
-        outcome(
-            "audit", embedding(), "--all", "--shape", "ids=5,2", "--range", "ids=0:5"
-        )[1]
+        outcome(f"audit {embedding()} --all --shape ids=5,2 --range ids=0:5")[1]
         == f"""\
 m.onnx: a wrong input can leave an axis; 3 gathers: 1 out of range, 2 proved in range
 OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range given of ids contains 5, \
@@ -165,8 +168,8 @@ proved        fixed (Gather, main graph): 0..3 of 4, constant
 def test_a_given_end_below_0_is_told_if_no_index_may_be_below_0(
     low: int, told: str
 ) -> None:
-    given = ("--range", f"ids={low}:3", "--no-negative", "--levels", "none")
-    code, text, error = outcome("audit", embedding(NODES[:1]), *given)
+    given = f"--range ids={low}:3 --no-negative --levels none"
+    code, text, error = outcome(f"audit {embedding(NODES[:1])} {given}")
     assert (code, error) == (1, "")
     start = "OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range"
     end = "in range if each value of ids is from 0 to 3"
@@ -189,13 +192,13 @@ def test_the_sizes_of_a_condition_are_told_with_their_places() -> None:
     assert (
         "proved if     y (Gather, main graph): p + s is at most t, where p is size 0 of"
         " a, s is size 0 of b, t is size 0 of data; from level extended on"
-        in outcome("audit", path)[1]
+        in outcome(f"audit {path}")[1]
     )
 
 
 def test_each_file_that_is_written_is_told_beside_the_audit() -> None:
     plain, more = (
-        outcome("audit", embedding()),
+        outcome(f"audit {embedding()}"),
         ("--contract", "c.json", "--html", "a.html"),
     )
     told = "written: a.html\nwritten: c.json\n"
@@ -205,10 +208,9 @@ next          to take the conditions that were written as given:
     onnxgather audit m.onnx --assume c.json --fail-on proved-if
 """
     text = plain[1].replace(CONTRACT, taken)
-    assert outcome("audit", embedding(), *more) == (0, text, told)
+    assert outcome(f"audit {embedding()}", *more) == (0, text, told)
     assert (
-        outcome("audit", embedding(), "--json", "--html", "b.html")[2]
-        == "written: b.html\n"
+        outcome(f"audit {embedding()} --json --html b.html")[2] == "written: b.html\n"
     )
 
 
@@ -238,7 +240,7 @@ def test_names_in_what_to_add_are_quoted_for_a_shell() -> None:
 
 def test_an_index_out_of_range_is_a_finding() -> None:
     inputs = npz(ids=[[0, 1], [2, 4]])
-    code, text, _ = outcome("audit", embedding(NODES[:1]), "--inputs", inputs)
+    code, text, _ = outcome(f"audit {embedding(NODES[:1])} --inputs", inputs)
     told, _, note = text.partition("note          ")
     assert code == 1
     assert (
@@ -274,9 +276,7 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
     inputs = [info("data", FLOAT, data.shape), info("ids", INT64, indices.shape)]
     path = save(model([node(op, ["data", "ids"], "y", axis=axis)], inputs, ["y"]))
     np.savez("x.npz", data=data, ids=indices)
-    found = json.loads(outcome("audit", path, "--inputs", "x.npz", "--json")[1])[
-        "gathers"
-    ][0]
+    found = json_of(f"audit {path} --inputs x.npz --json")["gathers"][0]
     desc, at = og.from_dict(found["descriptor"]), tuple(found["range"]["found"]["at"])
     arrays = [
         array.reshape(tensor.sizes)
@@ -290,7 +290,7 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
         "    directml  No error: returns another element of the tensor, here"
         f" `input[{element}]`\n"
     )
-    assert said in outcome("audit", path, "--inputs", "x.npz")[1]
+    assert said in outcome(f"audit {path} --inputs x.npz")[1]
 
 
 def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() -> None:
@@ -328,14 +328,14 @@ def pooled() -> str:
 
 
 def test_the_node_that_lost_a_size_is_told_with_the_shape_that_tells_it() -> None:
-    text = outcome("audit", pooled())[1]
+    text = outcome(f"audit {pooled()}")[1]
     assert text.startswith("""\
 m.onnx: perhaps a wrong input can leave an axis; 2 gathers: 2 not proved in range
 not proved    2 gathers; the size is unknown behind shrink (SpaceToDepth); `--shape x=1,3,12,12` tells it:
     pick (Gather, main graph): index 0..3
     other (Gather, main graph): index 1
 """)  # noqa: E501
-    told = json.loads(outcome("audit m.onnx --json")[1])["gathers"][0]["range"]
+    told = json_of("audit m.onnx --json")["gathers"][0]["range"]
     assert told["lost"] == {
         "node": "shrink",
         "op": "SpaceToDepth",
@@ -374,7 +374,7 @@ def test_gathers_of_one_cause_share_a_line() -> None:
 def test_a_gather_that_directml_refuses_is_a_finding() -> None:
     which = constant("which", np.zeros((1, 2), np.int64))
     odd = node("GatherElements", ["table", "which"], "some", "odd")
-    code, text, _ = outcome("audit", embedding([odd], [TABLE, which]))
+    code, text, _ = outcome(f"audit {embedding([odd], [TABLE, which])}")
     assert code == 1
     assert (
         text
@@ -394,7 +394,7 @@ def test_gathers_that_directml_refuses_alike_are_told_once() -> None:
         node("GatherElements", ["table", "which"], f"some{k}", f"odd{k}")
         for k in range(3)
     ]
-    text = outcome("audit", embedding(odd, [TABLE, which]))[1]
+    text = outcome(f"audit {embedding(odd, [TABLE, which])}")[1]
     assert text.count("REFUSED") == 1
     assert (
         "REFUSED       odd0 (GatherElements, main graph) and 2 more: IndicesTensor"
@@ -443,9 +443,9 @@ def test_fail_on_makes_states_findings(names: str) -> None:
 
 def test_fail_on_comes_again_and_refuses_other_names() -> None:
     path = embedding()
-    twice = ("--fail-on", "not-proved", "--fail-on", "proved-if")
-    assert call("audit", path, *twice).exit_code == 1
-    code, _, error = outcome("audit", path, "--fail-on", "not-proved,proved")
+    twice = "--fail-on not-proved --fail-on proved-if"
+    assert call(f"audit {path} {twice}").exit_code == 1
+    code, _, error = outcome(f"audit {path} --fail-on not-proved,proved")
     rule = "must be some of not-proved, proved-if, not-judged, got 'proved'"
     last = f"Error: Invalid value for '--fail-on': {rule}\n"
     assert (code, error.endswith(last)) == (2, True)
@@ -453,20 +453,20 @@ def test_fail_on_comes_again_and_refuses_other_names() -> None:
 
 def test_the_text_says_what_the_contract_has_of_options() -> None:
     path = embedding(NODES[:1])
-    options = ("--range", "ids=0:2", "--contract", "c.json", "--levels", "none")
-    code, text, _ = outcome("audit", path, *options)
+    options = "--range ids=0:2 --contract c.json --levels none"
+    code, text, _ = outcome(f"audit {path} {options}")
     assert (code, text.count(given_line("each value of ids is from 0 to 2"))) == (0, 1)
-    (condition,) = json.loads(Path("c.json").read_bytes())["conditions"]
+    (condition,) = read_json("c.json")["conditions"]
     assert (condition["low"], condition["high"]) == (0, 2)
     # A contract that is taken as given, and sizes on which no proof rests.
-    options = ("--assume", "c.json", "--shape", "ids=3,2", "--levels", "none")
-    text = outcome("audit", path, *options)[1]
+    options = "--assume c.json --shape ids=3,2 --levels none"
+    text = outcome(f"audit {path} {options}")[1]
     assert given_line("each value of ids is from 0 to 2") in text
-    assert "given  " not in outcome("audit", path, "--levels", "none")[1]
+    assert "given  " not in outcome(f"audit {path} --levels none")[1]
     # A model of any rank has the shape that is given.
     made = model(NODES[:1], [info("ids", INT64)], ["rows"], [TABLE])
-    options = ("--shape", "ids=3,2", "--levels", "none")
-    text = outcome("audit", save(made), *options)[1]
+    options = "--shape ids=3,2 --levels none"
+    text = outcome(f"audit {save(made)} {options}")[1]
     assert given_line("the shape of ids is [3, 2]") in text
 
 
@@ -483,28 +483,20 @@ def test_several_models_have_what_options_say_of_them_once() -> None:
 
 def test_a_contract_is_written_and_assumed() -> None:
     path = embedding(NODES[:1])
-    given = ("--range", "ids=-4:3", "--contract", "c.json")
-    assert call("audit", path, *given).exit_code == 0
-    contract = json.loads(Path("c.json").read_text(encoding="utf-8"))
-    assert (
-        contract
-        == json.loads(outcome("audit", path, "--range", "ids=-4:3", "--json")[1])[
-            "contract"
-        ]
-    )
-    assert call("audit", path, "--fail-on", "proved-if").exit_code == 1
-    assert (
-        call("audit", path, "--fail-on", "proved-if", "--assume", "c.json").exit_code
-        == 0
-    )
-    printed = outcome("audit", path, "--assume", "c.json", "--contract", "-")
+    given = "--range ids=-4:3 --contract c.json"
+    assert call(f"audit {path} {given}").exit_code == 0
+    contract = read_json("c.json")
+    assert contract == json_of(f"audit {path} --range ids=-4:3 --json")["contract"]
+    assert call(f"audit {path} --fail-on proved-if").exit_code == 1
+    assert call(f"audit {path} --fail-on proved-if --assume c.json").exit_code == 0
+    printed = outcome(f"audit {path} --assume c.json --contract -")
     assert (printed[0], json.loads(printed[1])) == (0, contract)
     og.check_inputs("c.json", {"ids": np.array([[0, 3]])})
     assert og.audit(path, assume=contract).contract == contract
     assert not og.audit(path, assume="c.json").not_proved
     assert og.harden(path, assume="c.json") == og.harden(path, ranges={"ids": (-4, 3)})
     assert (
-        outcome("harden", path, "-o", "o.onnx", "--assume", "c.json")[1]
+        outcome(f"harden {path} -o o.onnx --assume c.json")[1]
         == "m.onnx -> o.onnx: 0 nodes rewritten\n"
     )
 
@@ -531,7 +523,7 @@ def test_a_contract_of_given_sizes_has_the_sizes_that_a_proof_needs() -> None:
 
 def test_what_the_contract_assumes_is_told_with_allow_empty_too() -> None:
     for more, least in (((), 1), (("--allow-empty",), 0)):
-        found = json.loads(outcome("audit", embedding(), *more, "--json")[1])
+        found = json_of(f"audit {embedding()}", *more, "--json")
         assumes = f"open sizes of inputs are at least {least}"
         assert (found["assumes"], found["contract"]["assumes"]) == (assumes, assumes)
 
@@ -541,18 +533,18 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     told: dict[str, Any] = {"model": {"vocab": {"a": 0, "b": 3}}}
     Path("t.json").write_text(json.dumps(told), encoding="utf-8")
     given = ("--tokenizer", "t.json", "--fail-on", "proved-if")
-    assert call("audit", path, *given).exit_code == 0
+    assert call(f"audit {path}", *given).exit_code == 0
     told["added_tokens"] = [{"id": 4, "content": "[PAD]"}]
     Path("t.json").write_text(json.dumps(told), encoding="utf-8")
-    code, text, _ = outcome("audit", path, *given)
+    code, text, _ = outcome(f"audit {path}", *given)
     said = (
         "can leave its axis: the tokenizer of ids has ids to 4, and the axis has 4"
         " elements; in range if each value of ids is from -4 to 3"
     )
     assert code == 1
     assert f"OUT OF RANGE  tokens (Gather, main graph): {said}\n" in text
-    assert outcome("audit", path, *given[:2])[0] == 1
-    rewritten = outcome("harden", path, "-o", "o.onnx", "--tokenizer", "ids=t.json")[1]
+    assert outcome(f"audit {path}", *given[:2])[0] == 1
+    rewritten = outcome(f"harden {path} -o o.onnx --tokenizer ids=t.json")[1]
     assert rewritten.endswith("m.onnx -> o.onnx: 1 node rewritten\n")
 
 
@@ -560,58 +552,56 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     ("arguments", "sentence"),
     [
         (
-            ["--range", "ids=-4:-1", "--tokenizer", "t.json"],
+            "--range ids=-4:-1 --tokenizer t.json",
             (
                 "two conditions exclude each other: each value of ids is from -4 to -1,"
                 " and each value of ids is 0"
             ),
         ),
-        (["--assume", "none.json"], "none.json: no such file or directory"),
-        (["--assume", "t.json"], "t.json: $ must not have model"),
+        ("--assume none.json", "none.json: no such file or directory"),
+        ("--assume t.json", "t.json: $ must not have model"),
         (
-            ["--assume", "t.json", "--contract", "t.json"],
+            "--assume t.json --contract t.json",
             "t.json must not be written, as it is an input",
         ),
         (
-            ["--tokenizer", "ids=t.json", "--json=t.json"],
+            "--tokenizer ids=t.json --json=t.json",
             "t.json must not be written, as it is an input",
         ),
         (
-            ["--contract", "a", "--json=a"],
+            "--contract a --json=a",
             "a must not be written twice, for --json and --contract",
         ),
     ],
 )
 def test_a_condition_that_cannot_be_is_one_sentence(
-    arguments: list[str], sentence: str
+    arguments: str, sentence: str
 ) -> None:
     Path("t.json").write_text('{"model": {"vocab": {"a": 0}}}', encoding="utf-8")
-    code, _, error = outcome("audit", embedding(), *arguments)
-    assert (code, error) == (2, f"Error: {sentence}\n")
+    assert error_of(f"audit {embedding()} {arguments}") == sentence
 
 
 def test_a_model_without_gathers_is_good() -> None:
     path = save(model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])], ["y"]))
-    assert outcome("audit", path) == (
-        0,
-        "m.onnx: no gather, and no other operator with indices\n",
-        "",
+    assert (
+        output_of(f"audit {path}")
+        == "m.onnx: no gather, and no other operator with indices\n"
     )
 
 
 def test_json_is_printed_or_written() -> None:
     path = embedding()
-    printed = json.loads(outcome("audit", path, "--json")[1])
+    printed = json_of(f"audit {path} --json")
     assert printed["schema"] == 3
     assert [gather["node"] for gather in printed["gathers"]] == [
         "tokens",
         "counted",
         "fixed",
     ]
-    code, text, _ = outcome("audit", path, "--json=a.json")
+    code, text, _ = outcome(f"audit {path} --json=a.json")
     assert code == 0
     assert text.startswith("m.onnx: a wrong input can leave an axis; 3 gathers: ")
-    assert json.loads(Path("a.json").read_text(encoding="utf-8")) == printed
+    assert read_json("a.json") == printed
 
 
 @pytest.mark.slow
@@ -667,7 +657,7 @@ next          to see what is open in a model, and what would tell more; the wors
     assert (
         text.count(f"\n\n{no_index}\nm.onnx: a wrong input can leave an axis; 3 ") == 1
     )
-    each = [json.loads(outcome("audit", path, "--json")[1]) for path in (one, other)]
+    each = [json_of(f"audit {path} --json") for path in (one, other)]
     told = [
         {"model": path, **audit} for path, audit in zip((one, other), each, strict=True)
     ]
@@ -683,8 +673,8 @@ def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None
     neg = model([node("Neg", ["x"], "y")], [info("x", FLOAT, [2])])
     for name in ("n.onnx", "o.onnx"):
         save(neg, name)
-    inputs = ("--inputs", npz(ids=[[0, 1]]), "--levels", "none")
-    code, text, error = outcome("audit .", *inputs, "--html", "a.html")
+    inputs = f"--inputs {npz(ids=[[0, 1]])} --levels none"
+    code, text, error = outcome(f"audit . {inputs} --html a.html")
     line = "1 of 3: a wrong input can leave an axis; 2 were not audited"
     assert (code, text.splitlines()[0]) == (2, line)
     said = "the given inputs hold 'ids', but the model's inputs are 'x'"
@@ -698,36 +688,32 @@ def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None
 
 def test_inputs_are_of_one_model() -> None:
     for models in ([embedding(), "none.onnx"], ["."]):
-        code, text, error = outcome("audit", *models, "--write-inputs", "c")
-        assert (code, text) == (2, "")
-        assert error.endswith("Error: --write-inputs must be given with one model\n")
+        assert (
+            error_of("audit", *models, "--write-inputs", "c")
+            == "--write-inputs must be given with one model"
+        )
 
 
 @pytest.mark.slow
 def test_inputs_are_made_in_range() -> None:
     path = str(MODELS / "networks" / "keywords.onnx")
-    assert call("audit", path, "--write-inputs", "x.npz").exit_code == 0
+    assert call(f"audit {path} --write-inputs x.npz").exit_code == 0
     content = Path("x.npz").read_bytes()
     with np.load("x.npz") as made:
         words = made["words"]
     assert (words.dtype, words.ndim) == (np.int64, 2)
     assert (words >= -32).all()
     assert (words < 32).all()
-    code, out, err = outcome("audit", path, "--inputs", "x.npz")
-    assert (code, err) == (0, "")
+    out = output_of(f"audit {path} --inputs x.npz")
     assert "run           the run reached 4 gathers: each index was in range\n" in out
-    code, out, err = outcome(
-        "audit", path, "--inputs", "x.npz", "--write-inputs", "x.npz"
+    assert (
+        error_of(f"audit {path} --inputs x.npz --write-inputs x.npz")
+        == "x.npz must not be written, as it is an input"
     )
-    assert (code, out, err) == (
-        2,
-        "",
-        "Error: x.npz must not be written, as it is an input\n",
-    )
-    assert call("audit", path, "--write-inputs", "y.npz").exit_code == 0
+    assert call(f"audit {path} --write-inputs y.npz").exit_code == 0
     assert Path("y.npz").read_bytes() == content
-    given = ("--shape", "words=2,7", "--range", "words=3:4", "--write-inputs", "z.npz")
-    assert call("audit", path, *given).exit_code == 0
+    given = "--shape words=2,7 --range words=3:4 --write-inputs z.npz"
+    assert call(f"audit {path} {given}").exit_code == 0
     with np.load("z.npz") as made:
         assert made["words"].shape == (2, 7)
         assert set(made["words"].flat) <= {3, 4}
@@ -745,11 +731,11 @@ def test_inputs_are_made_from_the_one_audit_of_the_model(
         return audited(*given)
 
     monkeypatch.setattr(gathers, "audit_model", spied)
-    assert call("audit", path, "--write-inputs", "x.npz").exit_code == 0
+    assert call(f"audit {path} --write-inputs x.npz").exit_code == 0
     assert inputs == [None]
     np.savez("given.npz", words=np.zeros((3, 5), np.int64))
     given = ("--inputs", "given.npz", "--write-inputs", "y.npz")
-    assert call("audit", path, *given).exit_code == 0
+    assert call(f"audit {path}", *given).exit_code == 0
     assert len(inputs) == 2
     with np.load("y.npz") as made:
         assert made["words"].shape == (3, 5)
@@ -759,7 +745,7 @@ def test_inputs_are_made_from_the_one_audit_of_the_model(
 def test_json_has_every_field_of_schema_3() -> None:
     path = embedding(NODES[:1])
     digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
-    code, text, _ = outcome("audit", path, "--range", "ids=-4:5", "--json")
+    code, text, _ = outcome(f"audit {path} --range ids=-4:5 --json")
     assert code == 1
     condition = {
         "of": "values",
@@ -855,37 +841,35 @@ def test_json_has_every_field_of_schema_3() -> None:
     ("arguments", "code", "said"),
     [
         (
-            ("--shape", "ids=5"),
+            "--shape ids=5",
             2,
             "Error: m.onnx: input 'ids' must be INT64 [?, 2], got [5]\n",
         ),
         (
-            ("--shape", "no=5"),
+            "--shape no=5",
             2,
             "Error: m.onnx: a shape must be of an input ('ids'), got 'no'\n",
         ),
         (
-            ("--range", "no=1:5"),
+            "--range no=1:5",
             2,
             "Error: m.onnx: a range must be of an input ('ids'), got 'no'\n",
         ),
-        (("--inputs", "none.npz"), 2, "Error: none.npz: no such file or directory\n"),
+        ("--inputs none.npz", 2, "Error: none.npz: no such file or directory\n"),
         (
-            ("--json=m.onnx",),
+            "--json=m.onnx",
             2,
             "Error: m.onnx must not be written, as it is an input\n",
         ),
         (
-            ("--html", "m.onnx"),
+            "--html m.onnx",
             2,
             "Error: m.onnx must not be written, as it is an input\n",
         ),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
-    arguments: tuple[str, ...], code: int, said: str
-) -> None:
-    assert outcome("audit", embedding(), *arguments) == (code, "", said)
+def test_what_is_wrong_is_one_sentence(arguments: str, code: int, said: str) -> None:
+    assert outcome(f"audit {embedding()} {arguments}") == (code, "", said)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\x00\xff" * 9])
@@ -915,7 +899,7 @@ def test_an_error_of_the_machine_is_one_sentence(
         raise error
 
     monkeypatch.setattr("onnxgather.auditing.audit.audit_model", fails)
-    assert outcome("audit", embedding()) == (2, "", f"Error: {said}\n")
+    assert error_of(f"audit {embedding()}") == said
 
 
 def test_a_condition_says_what_the_indices_are_without_it() -> None:

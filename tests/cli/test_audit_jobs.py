@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import POSIX, outcome
+from command_line import POSIX, json_of, outcome, read_json
 from onnx_graphs import INT64, constant, info, model, node
 
 from onnxgather.auditing.output.findings import AuditReport
@@ -57,7 +57,7 @@ def test_jobs_give_what_one_process_gives() -> None:
 
 def test_a_model_that_is_named_twice_is_audited_once() -> None:
     Path("link.onnx").symlink_to(save("m/a.onnx"))
-    found = json.loads(outcome("audit m ./m/a.onnx m/* link.onnx --json")[1])
+    found = json_of("audit m ./m/a.onnx m/* link.onnx --json")
     assert [each["model"] for each in found["models"]] == ["m/a.onnx", "link.onnx"]
 
 
@@ -163,7 +163,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     )
     assert told is not None, repr(error)
     assert "Traceback" not in error
-    found = json.loads(Path("out.json").read_bytes())
+    found = read_json("out.json")
     assert found["unusable"] == [told[1]]
     assert 0 < len(found["models"]) == int(told[2].replace(",", "")) < 2000
     assert re.search(rf"^{told[2]} models? ", text, re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import POSIX, call, outcome
+from command_line import POSIX, call, error_of, json_of, outcome, read_json
 from html_page import HOSTILE
 from onnx import TensorProto
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
@@ -131,25 +131,25 @@ next          to take the conditions that were written as given:
 def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
     for name in ("a", "b"):
         save(f"m/{name}.onnx", OPEN)
-    options = ("audit", "m", "--levels", "none")
-    assert CONDITIONS in outcome(*options)[1]
-    text = outcome(*options, "--contract", "c")[1]
+    options = "audit m --levels none"
+    assert CONDITIONS in outcome(options)[1]
+    text = outcome(f"{options} --contract c")[1]
     assert text.count(WRITTEN.format("m", "c")) == 1
     assert "--contract" not in text
     # The gathers of one contract are proved, and those of another stay open.
     Path("c/b.onnx.contract.json").unlink()
     for name in ("b", "d"):
         save(f"m/{name}.onnx", OPEN, *WILD)
-    text = outcome(*options, "--assume", "c")[1]
+    text = outcome(f"{options} --assume c")[1]
     assert "next          to make models" in text
     assert "--contract" not in text
     assert "--assume" not in text
     # One model is as a list.
-    options = ("audit", "m/a.onnx", "--levels", "none")
-    text = outcome(*options, "--contract", "a.json")[1]
+    options = "audit m/a.onnx --levels none"
+    text = outcome(f"{options} --contract a.json")[1]
     assert text.count(WRITTEN.format("m/a.onnx", "a.json")) == 1
     assert "--contract" not in text
-    text = outcome(*options, "--contract", "a.py")[1]
+    text = outcome(f"{options} --contract a.py")[1]
     assert "--contract m/a.contract.json" in text
 
 
@@ -210,11 +210,11 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
     for name, own in nodes.items():
         save(f"m/{name}.onnx", *own)
     line = "2 of 5: a wrong input can leave an axis; 1: perhaps; 1: never; 1: no index"
-    files = ("--json=a.json", "--junit", "a.xml", "--sarif", "a.sarif")
-    pages = ("--markdown", "a.md", "--html", "a.html")
-    code, text, _ = outcome("audit m --levels none", *files, *pages)
+    files = "--json=a.json --junit a.xml --sarif a.sarif"
+    pages = "--markdown a.md --html a.html"
+    code, text, _ = outcome(f"audit m --levels none {files} {pages}")
     assert (code, text.splitlines()[0]) == (1, line)
-    record = json.loads(Path("a.json").read_bytes())
+    record = read_json("a.json")
     assert (record["schema"], record["verdict"]) == (3, line)
     assert {one["model"]: one["verdict"] for one in record["models"]} == verdicts
     assert {one["schema"] for one in record["models"]} == {3}
@@ -228,7 +228,7 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
         name: {"name": "verdict", "value": verdict}
         for name, verdict in verdicts.items()
     }
-    (run,) = json.loads(Path("a.sarif").read_bytes())["runs"]
+    (run,) = read_json("a.sarif")["runs"]
     assert run["properties"] == {"verdict": line}
     assert Path("a.md").read_text(encoding="utf-8").startswith(f"## {line}\n")
     page = Path("a.html").read_text(encoding="utf-8")
@@ -336,16 +336,14 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
         ],
         "partialFingerprints": {"gather/v1": "main graph/tokens: Gather: proved-if"},
     }
-    strict = json.loads(outcome("audit m --sarif - --fail-on proved-if")[1])
+    strict = json_of("audit m --sarif - --fail-on proved-if")
     assert {one["level"] for one in strict["runs"][0]["results"]} == {"error"}
 
 
 def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
     path = save("a#b?%:c[é].onnx", WRONG)
     for given in (path, str(Path(path).absolute())):
-        (one,) = json.loads(outcome("audit", given, "--sarif", "-")[1])["runs"][0][
-            "results"
-        ]
+        (one,) = json_of(f"audit {given} --sarif -")["runs"][0]["results"]
         place = one["locations"][0]["physicalLocation"]["artifactLocation"]
         assert place == {"uri": "a%23b%3F%25%3Ac%5B%C3%A9%5D.onnx"}
 
@@ -353,7 +351,7 @@ def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
 def test_the_message_of_sarif_has_no_placeholder_and_no_link() -> None:
     name = "{0} [see](https://example.org) [a]"
     save("m.onnx", node("Gather", ["table", "far"], "row", name))
-    (one,) = json.loads(outcome("audit m.onnx --sarif -")[1])["runs"][0]["results"]
+    (one,) = json_of("audit m.onnx --sarif -")["runs"][0]["results"]
     start = (
         "{{0}} \\[see](https://example.org) [a] (Gather, main graph): indices[1] is 9"
     )
@@ -378,7 +376,7 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
     made = model(nodes, [info(NAME, INT64, ["b"])], ["row", "y"], [TABLE, FAR])
     file = "a\x1b[31m|`<b>\n.onnx"
     Path(file).write_bytes(made.SerializeToString())
-    result = call("audit", file, *([f"{option}=-"] if option else []))
+    result = call(f"audit {file}", *([f"{option}=-"] if option else []))
     text = result.stdout_bytes.decode()
     assert result.exit_code == 1
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text)
@@ -423,7 +421,7 @@ def test_a_gather_that_computes_shapes_is_not_refused() -> None:
     zero = constant("zero", np.array([0]))
     made = model(nodes, [info("ids", INT64, ["b", 2])], ["y"], [TABLE, zero])
     Path("m.onnx").write_bytes(made.SerializeToString())
-    (told,) = json.loads(outcome("audit m.onnx --json")[1])["gathers"]
+    (told,) = json_of("audit m.onnx --json")["gathers"]
     assert (
         told["shape_computation"],
         "DataType must be one of" in told["refused"],
@@ -437,7 +435,7 @@ STARTS = ("OUT", "not", "providers", "proved", "assumes", "runtime", "note", "ne
 
 def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
     """The model, the node, the state and the reason of each finding in a baseline."""
-    found = json.loads(Path(path).read_bytes())
+    found = read_json(path)
     assert [*found] == ["schema", "findings"]
     assert found["schema"] == 1
     fields = ["model", "place", "node", "op", "state", "reason"]
@@ -484,7 +482,7 @@ class TestBaseline:
     def test_a_finding_with_another_condition_is_new(self) -> None:
         call("audit m", *STRICT, "--write-baseline", "b.json")
         given = ("audit", "m", *STRICT, "--baseline", "b.json")
-        content = json.loads(Path("b.json").read_bytes())
+        content = read_json("b.json")
         (entry,) = [
             entry for entry in content["findings"] if entry["state"] == "proved-if"
         ]
@@ -504,7 +502,7 @@ class TestBaseline:
         Path("b.json").write_text(json.dumps(content), encoding="utf-8")
         assert outcome(*given)[0] == 0
         assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
-        written = json.loads(Path("b.json").read_bytes())["findings"]
+        written = read_json("b.json")["findings"]
         assert ["each value of ids is from -4 to 3"] in [
             entry.get("conditions") for entry in written
         ]
@@ -527,7 +525,7 @@ class TestBaseline:
         Path("m/same.onnx").write_bytes(made.SerializeToString())
         given = ("audit", "m/same.onnx", *STRICT)
         call(*given, "--write-baseline", "b.json")
-        entries = json.loads(Path("b.json").read_bytes())["findings"]
+        entries = read_json("b.json")["findings"]
         assert [
             (entry["node"], entry["state"], entry.get("conditions"))
             for entry in entries
@@ -556,7 +554,7 @@ NEW           m/c.onnx: renamed (Gather, main graph): out-of-range: {SAID["fixed
 gone          m/c.onnx: fixed (Gather, main graph): out-of-range
 baseline      b.json: 3 known findings, 1 new, 1 gone
 """)
-        found = json.loads(outcome(*given, "--json")[1])["baseline"]
+        found = json_of(*given, "--json")["baseline"]
         entry = {
             "model": "m/c.onnx",
             "place": "main graph",
@@ -582,7 +580,7 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         Path("other").mkdir()
         monkeypatch.chdir("other")
         for path in ("../m", str(Path("../m").resolve())):
-            told = outcome("audit", path, *STRICT, "--baseline", "../b.json")
+            told = outcome(f"audit {path}", *STRICT, "--baseline", "../b.json")
             assert (told[0], told[1].splitlines()[-1]) == (
                 0,
                 "baseline      ../b.json: 4 known findings, 0 new, 0 gone",
@@ -604,7 +602,7 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
 
     def test_reasons_stay_where_the_finding_does(self) -> None:
         call("audit m", *STRICT, "--write-baseline", "b.json")
-        found = json.loads(Path("b.json").read_bytes())
+        found = read_json("b.json")
         for one in found["findings"]:
             one["reason"] = f"why {one['node']}"
         Path("b.json").write_text(json.dumps(found), encoding="utf-8")
@@ -637,24 +635,24 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
 
     def test_reports_tell_known_findings_from_new_ones(self) -> None:
         call("audit m/c.onnx --write-baseline b.json")
-        found = json.loads(Path("b.json").read_bytes())
+        found = read_json("b.json")
         found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
         Path("b.json").write_text(json.dumps(found), encoding="utf-8")
-        given = ("audit", "m/c.onnx", "--baseline", "b.json")
-        root = ET.fromstring(outcome(*given, "--junit", "-")[1])
+        given = "audit m/c.onnx --baseline b.json"
+        root = ET.fromstring(outcome(f"{given} --junit -")[1])
         texts = [(one.tag, one.text) for case in root.iter("testcase") for one in case]
         assert texts == [
             ("skipped", f"known: {SAID['fixed']} (old)"),
             ("failure", SAID["odd"]),
         ]
-        text = outcome(*given, "--markdown", "-")[1]
+        text = outcome(f"{given} --markdown -")[1]
         assert text.startswith(
             "## 1 of 1: a wrong input can leave an axis; 1 has a gather "
         )
         assert "\n\n1 new finding in 1 model.\n\n" in text
         assert "- **known out-of-range** m/c.onnx: fixed " in text
         assert "- **new refused** m/c.onnx: odd " in text
-        (run,) = json.loads(outcome(*given, "--sarif", "-")[1])["runs"]
+        (run,) = json_of(f"{given} --sarif -")["runs"]
         told = [
             (one["baselineState"], one.get("suppressions")) for one in run["results"]
         ]
@@ -702,38 +700,38 @@ def test_a_broken_baseline_is_one_sentence(
 ) -> None:
     path = save("m.onnx", WRONG)
     Path("b.json").write_text(content, encoding="utf-8")
-    assert outcome("audit", path, option, "b.json") == (2, "", f"Error: {sentence}\n")
+    assert error_of(f"audit {path} {option} b.json") == sentence
     assert Path("b.json").read_text(encoding="utf-8") == content
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--baseline", "none.json"], "none.json: no such file or directory"),
+        ("--baseline none.json", "none.json: no such file or directory"),
         (
-            ["--write-baseline", "m.onnx"],
+            "--write-baseline m.onnx",
             "m.onnx must not be written, as it is an input",
         ),
         (
-            ["--baseline", "b.json", "--json=b.json"],
+            "--baseline b.json --json=b.json",
             "b.json must not be written, as it is an input",
         ),
         (
-            ["--sarif", "./m.onnx"],
+            "--sarif ./m.onnx",
             "./m.onnx must not be written, as it is an input: m.onnx",
         ),
         (
-            ["--sarif", "x", "--write-baseline", "x"],
+            "--sarif x --write-baseline x",
             "x must not be written twice, for --sarif and --write-baseline",
         ),
     ],
 )
 def test_what_cannot_be_read_or_written_is_one_sentence(
-    arguments: list[str], sentence: str
+    arguments: str, sentence: str
 ) -> None:
     path = save("m.onnx", WRONG)
     content = Path(path).read_bytes()
-    assert outcome("audit", path, *arguments) == (2, "", f"Error: {sentence}\n")
+    assert error_of(f"audit {path} {arguments}") == sentence
     assert Path(path).read_bytes() == content
 
 

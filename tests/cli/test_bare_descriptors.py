@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DATA_4X3, DESC, changed, files, outcome, program
+from command_line import (
+    DATA_4X3,
+    DESC,
+    changed,
+    error_of,
+    files,
+    json_of,
+    outcome,
+    output_of,
+    program,
+    read_json,
+)
 from fake_directml import done, fake_folder
 
 import onnxgather as og
@@ -38,11 +49,11 @@ def write(content: Any, path: str = "bare.json") -> str:
     return path
 
 
-def inputs(indices: Any = ((2, 7),)) -> tuple[str, str]:
+def inputs(indices: Any = ((2, 7),)) -> str:
     """Write the inputs of DESC; return the option that gives them."""
     places = np.array(indices, np.uint32)
     np.savez("in.npz", InputTensor=DATA_4X3, IndicesTensor=places)
-    return "--inputs", "in.npz"
+    return "--inputs in.npz"
 
 
 def changed_desc(**fields: Any) -> dict[str, Any]:
@@ -54,33 +65,26 @@ def changed_desc(**fields: Any) -> dict[str, Any]:
 
 class TestOne:
     def test_convert_writes_one_model(self) -> None:
-        assert outcome("convert", write(BARE)) == (0, "bare.json -> bare.onnx\n", "")
+        assert output_of(f"convert {write(BARE)}") == "bare.json -> bare.onnx\n"
         made = Path("bare.onnx").read_bytes()
         assert made == og.to_onnx(DESC).SerializeToString()
 
     def test_certify_proves_its_model(self) -> None:
-        assert outcome("certify", write(BARE)) == (
-            0,
-            (
-                "policy clamp: an index out of range is clamped\n"
-                "bare.json: clamp, portable: proved\n"
-                "1 proved, 0 refuted, 0 undecided\n"
-            ),
-            "",
+        assert output_of(f"certify {write(BARE)}") == (
+            "policy clamp: an index out of range is clamped\n"
+            "bare.json: clamp, portable: proved\n"
+            "1 proved, 0 refuted, 0 undecided\n"
         )
 
     def test_show_shows_it(self) -> None:
-        code, text, error = outcome("show", write(BARE))
-        assert (code, error) == (0, "")
+        text = output_of(f"show {write(BARE)}")
         assert text.splitlines()[:3] == ["bare.json", "", "DML_GATHER_OPERATOR_DESC"]
-        (gather,) = json.loads(outcome("show bare.json --json")[1])[
-            "dispatchables"
-        ].values()
+        (gather,) = json_of("show bare.json --json")["dispatchables"].values()
         assert gather["descriptor"] == BARE
         assert gather["out_of_range"] == "clamp"
 
     def test_check_draws_three_cases(self) -> None:
-        code, text, error = outcome("check", write(BARE))
+        code, text, error = outcome(f"check {write(BARE)}")
         assert (code, error) == (0, f"bare.json: {TOLD}\n")
         # Indices that are drawn are no fault of the file, so that no note is there.
         assert text.partition("\n\n")[2].splitlines() == [
@@ -111,8 +115,7 @@ class TestOne:
 
     def test_check_takes_inputs(self) -> None:
         write(BARE)
-        code, text, error = outcome("check bare.json", *inputs())
-        assert (code, error) == (0, "")
+        text = output_of(f"check bare.json {inputs()}")
         assert text.partition("\n\n")[2].splitlines() == [
             "                             cpu",
             "bare.json: the given inputs  PASS",
@@ -129,37 +132,33 @@ class TestOne:
 
     def test_explain_is_by_names(self) -> None:
         write(BARE)
-        assert outcome("explain bare.json --at 3,1") == (
-            0,
-            "output[3,1] = input[3, IndicesTensor[0,1]]\n",
-            "",
+        assert (
+            output_of("explain bare.json --at 3,1")
+            == "output[3,1] = input[3, IndicesTensor[0,1]]\n"
         )
         code, text, error = outcome("explain bare.json --json")
         assert (code, error, len(json.loads(text))) == (0, "", 8)
-        assert outcome("explain bare.json --at 1,0", *inputs([[2, 0]])) == (
-            0,
-            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
-            "",
+        assert (
+            output_of(f"explain bare.json --at 1,0 {inputs([[2, 0]])}")
+            == "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         )
 
     def test_run_asks_for_inputs(self) -> None:
-        code, text, error = outcome("run", write(BARE))
-        assert (code, text) == (2, "")
         assert (
-            error.splitlines()[-1]
-            == "Error: --inputs FILE.npz must come with bare.json, which has no data"
+            error_of(f"run {write(BARE)}")
+            == "--inputs FILE.npz must come with bare.json, which has no data"
         )
 
     @pytest.mark.parametrize(
         ("options", "printed", "elements"),
         [
             (
-                [],
+                "",
                 "2, 7, 5, 10, 8, 11, 11, 11",
                 "7 under directml, 2 under clamp; for the other: --out-of-range clamp",
             ),
             (
-                ["--out-of-range", "clamp"],
+                "--out-of-range clamp",
                 "2, 2, 5, 5, 8, 8, 11, 11",
                 (
                     "2 under clamp, 7 under directml; for the other: --out-of-range"
@@ -167,7 +166,7 @@ class TestOne:
                 ),
             ),
             (
-                ["--out-of-range", "clamp", "--target", "portable"],
+                "--out-of-range clamp --target portable",
                 "2, 2, 5, 5, 8, 8, 11, 11",
                 (
                     "2 under clamp, 7 under directml; for the other: --out-of-range"
@@ -177,10 +176,10 @@ class TestOne:
         ],
     )
     def test_run_prints_directml_s_elements(
-        self, options: list[str], printed: str, elements: str
+        self, options: str, printed: str, elements: str
     ) -> None:
         write(BARE)
-        assert outcome("run bare.json", *inputs(), *options) == (
+        assert outcome(f"run bare.json {inputs()} {options}") == (
             0,
             f"Resource 'OutputTensor': {printed}\n",
             (
@@ -191,24 +190,19 @@ class TestOne:
 
     def test_run_fails_at_an_index_under_error(self) -> None:
         write(BARE)
-        given = ("run", "bare.json", *inputs(), "--out-of-range", "error")
-        assert outcome(*given) == (
-            1,
-            "",
-            "Error: bare.json: IndicesTensor[0,1] must be in [0, 3), got 7\n",
+        given = f"run bare.json {inputs()} --out-of-range error"
+        assert (
+            error_of(given, code=1)
+            == "bare.json: IndicesTensor[0,1] must be in [0, 3), got 7"
         )
 
     def test_inputs_that_do_not_fit_are_refused(self) -> None:
         write(BARE)
         np.savez("in.npz", InputTensor=DATA_4X3, IndicesTensor=np.zeros((1, 3), "u4"))
         for command in ("run", "check", "explain"):
-            assert outcome(command, "bare.json", "--inputs", "in.npz") == (
-                2,
-                "",
-                (
-                    "Error: bare.json: input 'IndicesTensor' must be UINT32 [1, 2], got"
-                    " uint32 [1, 3]\n"
-                ),
+            assert error_of(f"{command} bare.json --inputs in.npz") == (
+                "bare.json: input 'IndicesTensor' must be UINT32 [1, 2], got"
+                " uint32 [1, 3]"
             )
 
     def test_repro_finds_a_difference(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,10 +271,9 @@ class TestForms:
         assert dispatch.descriptor == owned
         code, text, _ = outcome("check bare.json")
         assert (code, "3 cases, 3 PASS" in text) == (0, True)
-        assert outcome("run bare.json", *inputs([[2, 0]])) == (
-            0,
-            "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
-            "",
+        assert (
+            output_of(f"run bare.json {inputs([[2, 0]])}")
+            == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
         )
 
     def test_tensors_with_strides_are_buffers(self) -> None:
@@ -301,10 +294,9 @@ class TestForms:
             IndicesTensor=np.array([[2, 0]], np.uint32),
         )
         # The gaps of the output are zero.
-        assert outcome("run bare.json --inputs in.npz") == (
-            0,
-            "Resource 'OutputTensor': 8, 0, 0, 9, 1, 0, 10, 2, 0, 11, 3\n",
-            "",
+        assert (
+            output_of("run bare.json --inputs in.npz")
+            == "Resource 'OutputTensor': 8, 0, 0, 9, 1, 0, 10, 2, 0, 11, 3\n"
         )
 
     @pytest.mark.parametrize(
@@ -348,26 +340,22 @@ class TestForms:
     ) -> None:
         write(content)
         for command in ("check", "certify", "show", "convert", "run"):
-            assert outcome(command, "bare.json") == (
-                2,
-                "",
-                f"Error: bare.json: {sentence}\n",
-            ), command
+            assert error_of(f"{command} bare.json") == f"bare.json: {sentence}", command
 
     def test_a_rule_that_is_broken_names_the_place_in_the_file(self) -> None:
         wrong = changed_desc(Axis=7)
         write(wrong)
         write([BARE, wrong], "list.json")
         for path, place in (("bare.json", "$.desc"), ("list.json", "$[1].desc")):
-            code, text, error = outcome("show", path)
+            code, text, error = outcome(f"show {path}")
             assert (code, text) == (1, "")
             assert error.startswith(f"Error: {path}: {place}: Axis must be ")
             assert len(error.splitlines()) == 1
-            code, text, error = outcome("check", path)
+            code, text, error = outcome(f"check {path}")
             assert (code, error) == (1, "")
             assert f"INVALID   {path}: {place}: Axis must be " in text
             (invalid,) = read_report(
-                outcome("check", path, "--json")[1].encode()
+                outcome(f"check {path} --json")[1].encode()
             ).invalid
             assert invalid.file == path
             assert invalid.reason.startswith(f"{place}: Axis must be ")
@@ -388,18 +376,17 @@ class TestForms:
 class TestLists:
     def test_convert_numbers_the_models(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("convert list.json") == (
-            0,
-            "list.json -> list.1.onnx\nlist.json -> list.2.onnx\n",
-            "",
+        assert (
+            output_of("convert list.json")
+            == "list.json -> list.1.onnx\nlist.json -> list.2.onnx\n"
         )
         for path, desc in (("list.1.onnx", DESC), ("list.2.onnx", ELEMENTS)):
             assert Path(path).read_bytes() == og.to_onnx(desc).SerializeToString()
 
     def test_a_list_of_one_is_one_descriptor(self) -> None:
         write([BARE], "list.json")
-        assert outcome("convert list.json") == (0, "list.json -> list.1.onnx\n", "")
-        code, text, _ = outcome("run list.json", *inputs([[2, 0]]))
+        assert output_of("convert list.json") == "list.json -> list.1.onnx\n"
+        code, text, _ = outcome(f"run list.json {inputs([[2, 0]])}")
         assert (code, text) == (
             0,
             "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
@@ -441,34 +428,23 @@ class TestLists:
 
     def test_explain_takes_one_by_its_number(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("explain list.json --dispatch 2 --at 1,0") == (
-            0,
-            "output[1,0] = input[1, IndicesTensor[1,0]]\n",
-            "",
+        assert (
+            output_of("explain list.json --dispatch 2 --at 1,0")
+            == "output[1,0] = input[1, IndicesTensor[1,0]]\n"
         )
-        assert outcome("explain list.json --dispatch 3") == (
-            2,
-            "",
-            (
-                "Error: list.json: the file must have 3 gathers for --dispatch 3, got"
-                " 2\n"
-            ),
+        assert error_of("explain list.json --dispatch 3") == (
+            "list.json: the file must have 3 gathers for --dispatch 3, got 2"
         )
 
     def test_inputs_are_for_one_descriptor(self) -> None:
         write([BARE, BARE], "list.json")
-        rule = f"Error: {INPUTS}, got list.json, which has 2\n"
         for command in (["check"], ["explain"], ["repro", "-o", "out"]):
             given = (command[0], "list.json", *command[1:], *inputs())
-            assert outcome(*given) == (2, "", rule), command
+            assert error_of(*given) == f"{INPUTS}, got list.json, which has 2", command
         for given in ((), inputs()):
-            assert outcome("run list.json", *given) == (
-                2,
-                "",
-                (
-                    "Error: list.json: run takes a program, or one descriptor with"
-                    " --inputs FILE.npz, got 2 descriptors\n"
-                ),
+            assert error_of("run list.json", *given) == (
+                "list.json: run takes a program, or one descriptor with"
+                " --inputs FILE.npz, got 2 descriptors"
             )
 
     def test_repro_tries_all_of_them(self) -> None:
@@ -478,8 +454,8 @@ class TestLists:
             "6 cases pass on lane cpu: nothing to reproduce\n",
             f"list.json: $[0], $[1]: {TOLD}\n",
         )
-        given = ("repro", "list.json", "-o", "out", "--case", "2")
-        assert outcome(*given) == (
+        given = "repro list.json -o out --case 2"
+        assert outcome(given) == (
             2,
             f"list.json: $[0], $[1]: {TOLD}\n"[:0],
             (
@@ -510,13 +486,9 @@ class TestLists:
         )
         assert "cpu: 3 cases, 3 PASS" in text
         write(og.to_dict(large))
-        assert outcome("check bare.json") == (
-            2,
-            "",
-            (
-                "Error: bare.json: the tensors must have at most 33,554,432 bytes to be"
-                " drawn; --inputs FILE.npz gives data\n"
-            ),
+        assert error_of("check bare.json") == (
+            "bare.json: the tensors must have at most 33,554,432 bytes to be"
+            " drawn; --inputs FILE.npz gives data"
         )
 
 
@@ -525,12 +497,12 @@ class TestProgramsWithoutData:
 
     def unused(self) -> str:
         path = program("p.json")
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
         gather = content["dispatchables"]["gather"]
         return changed(path, dispatchables={"gather": gather, "unused": gather})
 
     def test_check_has_both_sorts_of_cases(self) -> None:
-        code, text, error = outcome("check", self.unused())
+        code, text, error = outcome(f"check {self.unused()}")
         assert (code, error) == (0, f"p.json: $.dispatchables.unused: {TOLD}\n")
         assert text.partition("\n\n")[2].splitlines()[1:5] == [
             "p.json: $.commands[0] (gather)           PASS",
@@ -541,27 +513,25 @@ class TestProgramsWithoutData:
 
     def test_explain_has_the_data_of_the_dispatch(self) -> None:
         path = self.unused()
-        assert outcome("explain", path, "--at", "1,0") == (
-            0,
-            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
-            "",
+        assert (
+            output_of(f"explain {path} --at 1,0")
+            == "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         )
-        assert outcome("explain", path, "--at", "1,0", "--dispatch", "2") == (
-            0,
-            "output[1,0] = input[1, IndicesTensor[0,0]]\n",
-            "",
+        assert (
+            output_of(f"explain {path} --at 1,0 --dispatch 2")
+            == "output[1,0] = input[1, IndicesTensor[0,0]]\n"
         )
 
     def test_the_page_draws_the_data_of_the_dispatch(self) -> None:
-        assert outcome("show", self.unused(), "--html=page.html")[0] == 0
+        assert outcome(f"show {self.unused()} --html=page.html")[0] == 0
         assert Path("page.html").stat().st_size > 1000
 
     def test_convert_tells_nothing_of_drawn_indices(self) -> None:
         path = self.unused()
         wild = {"initialValuesDataType": "UINT32", "initialValues": [2, 7]}
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
         changed(path, resources={**content["resources"], "indices": wild})
-        code, _, error = outcome("convert", path, "-o", "d")
+        code, _, error = outcome(f"convert {path} -o d")
         assert code == 0
         assert error == (
             "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
@@ -577,10 +547,9 @@ class TestProgramsWithoutData:
     )
     def test_a_program_without_a_gather_is_a_sentence(self, command: list[str]) -> None:
         path = changed(program("p.json"), dispatchables={}, commands=[])
-        assert outcome(command[0], path, *command[1:]) == (
-            2,
-            "",
-            "Error: p.json: $.dispatchables must hold a gather\n",
+        assert (
+            error_of(command[0], path, *command[1:])
+            == "p.json: $.dispatchables must hold a gather"
         )
 
 
@@ -592,8 +561,7 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
     by_formula = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
     lane = f"directml-dll={fake_folder(folder, done(by_formula))}"
     given = ("check", "bare.json", *inputs(), "--lanes", "cpu", "--lane", lane)
-    code, text, error = outcome(*given)
-    assert (code, error) == (0, "")
+    text = output_of(*given)
     # Both run a descriptor, so that nothing is said of a file.
     assert text.partition("\n\n")[2].splitlines()[:2] == [
         "                             cpu   directml-dll",
@@ -603,17 +571,12 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
         "cpu: 1 case, 1 PASS",
         "directml-dll: 1 case, 1 PASS, 1 with DirectML's formula",
     ]
-    code, text, error = outcome("run bare.json --provider directml-dll")
-    assert (code, text) == (2, "")
     assert (
-        error.splitlines()[-1]
-        == "Error: --inputs FILE.npz must come with bare.json, which has no data"
+        error_of("run bare.json --provider directml-dll")
+        == "--inputs FILE.npz must come with bare.json, which has no data"
     )
     given = ("run", "bare.json", *inputs(), "--provider", "directml-dll")
-    code, text, error = outcome(*given)
-    assert (code, text) == (2, "")
-    assert (
-        error.splitlines()[-1]
-        == "Error: --provider directml-dll must come with a program that has data;"
+    assert error_of(*given) == (
+        "--provider directml-dll must come with a program that has data;"
         " onnxgather check bare.json --lanes directml-dll runs a descriptor alone"
     )

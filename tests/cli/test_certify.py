@@ -13,7 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import DESC, POSIX, SIGNED_DESC, outcome, program
+from command_line import (
+    DESC,
+    POSIX,
+    SIGNED_DESC,
+    outcome,
+    output_of,
+    program,
+    read_json,
+)
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -66,13 +74,9 @@ policy error: an index out of range is an error
 def test_a_model_of_others_is_a_finding_where_it_is_refuted() -> None:
     program("a.json")
     given = ("certify", "a.json", "--model", model("zero"), "--out-of-range")
-    assert outcome(*given, "zero") == (
-        0,
-        (
-            "policy zero: an index out of range gives 0\n"
-            f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n"
-        ),
-        "",
+    assert output_of(*given, "zero") == (
+        "policy zero: an index out of range gives 0\n"
+        f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n"
     )
     code, text, error = outcome(*given, "clamp")
     _, first, last = text.splitlines()
@@ -89,13 +93,13 @@ def test_an_undecided_one_is_a_finding_if_asked() -> None:
         f"{CLAMP}{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0"
         " refuted, 1 undecided\n"
     )
-    given = ("certify", "a.json", "--model", "m.onnx", "--out-of-range", "clamp")
+    given = "certify a.json --model m.onnx --out-of-range clamp"
     changed = (
         "m.onnx: its metadata of onnxgather are of another graph, so it is read as any"
         " ONNX model\n"
     )
-    assert outcome(*given) == (0, told, changed)
-    assert outcome(*given, "--fail-on", "undecided") == (1, told, changed)
+    assert outcome(given) == (0, told, changed)
+    assert outcome(f"{given} --fail-on undecided") == (1, told, changed)
 
 
 def test_json_has_all_but_the_text_of_obligations() -> None:
@@ -133,10 +137,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
         ),
         "written: out.json\n",
     )
-    assert (
-        json.loads(Path("out.json").read_bytes())["certificates"][0]["state"]
-        == "proved"
-    )
+    assert read_json("out.json")["certificates"][0]["state"] == "proved"
 
 
 def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
@@ -144,14 +145,10 @@ def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
     made = ModelProto.FromString(Path(model()).read_bytes())
     del made.metadata_props[:]
     Path("m.onnx").write_bytes(made.SerializeToString())
-    assert outcome("certify m.onnx") == (
-        0,
-        (
-            "policy error: an index out of range is an error\n"
-            "m.onnx: node 'OutputTensor': error, portable: proved\n"
-            "1 proved, 0 refuted, 0 undecided\n"
-        ),
-        "",
+    assert output_of("certify m.onnx") == (
+        "policy error: an index out of range is an error\n"
+        "m.onnx: node 'OutputTensor': error, portable: proved\n"
+        "1 proved, 0 refuted, 0 undecided\n"
     )
 
 
@@ -192,42 +189,42 @@ def test_two_jobs_give_what_one_gives() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Error: Missing argument 'FILE...'."),
+        ("", "Error: Missing argument 'FILE...'."),
         (
-            ["a.json", "b.json", "--model", "m.onnx"],
+            "a.json b.json --model m.onnx",
             (
                 "Error: --model must come with one descriptor and one pair of rule and"
                 " target, got 2 and 1"
             ),
         ),
         (
-            ["a.json", "--model", "m.onnx", "--target", "cpu", "--target", "portable"],
+            "a.json --model m.onnx --target cpu --target portable",
             (
                 "Error: --model must come with one descriptor and one pair of rule and"
                 " target, got 1 and 2"
             ),
         ),
         (
-            ["a.json", "--target", "cpu,native"],
+            "a.json --target cpu,native",
             (
                 "Error: Invalid value for '--target': 'cpu,native' is not one of"
                 " 'portable', 'cpu', 'webgpu', 'native', 'webnn'."
             ),
         ),
         (
-            ["a.json", "--timeout", "0"],
+            "a.json --timeout 0",
             "Error: Invalid value for '--timeout': 0.0 is not in the range x>0.",
         ),
         (
-            ["a.json", "--json=a.json"],
+            "a.json --json=a.json",
             "Error: a.json must not be written, as it is an input",
         ),
     ],
 )
-def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_a_sentence(arguments: str, said: str) -> None:
     program("a.json")
     program("b.json", swapped(width=5), np.zeros((4, 5), np.float32))
-    code, text, error = outcome("certify", *arguments)
+    code, text, error = outcome(f"certify {arguments}")
     assert (code, text, error.splitlines()[-1]) == (2, "", said)
 
 
@@ -270,9 +267,9 @@ def test_a_solver_is_needed_only_where_the_normal_form_does_not_decide(
         f"b.json: $.dispatchables.gather: clamp, portable: undecided: {why}\n"
         "1 proved, 0 refuted, 1 undecided\n"
     )
-    assert outcome("certify a.json b.json") == (0, told, "")
-    given = ("certify", "a.json", "b.json", "--fail-on", "undecided")
-    assert outcome(*given) == (1, told, "")
+    assert output_of("certify a.json b.json") == told
+    given = "certify a.json b.json --fail-on undecided"
+    assert outcome(given) == (1, told, "")
     assert og.certify(DESC).state == "proved"
     undecided = og.certify(SIGNED_DESC)
     assert (undecided.state, undecided.why) == ("undecided", why)
@@ -393,7 +390,7 @@ def interrupted(jobs: int, seconds: float) -> bool:
         error,
     )
     assert said is not None, error
-    found = json.loads(Path("out.json").read_bytes())
+    found = read_json("out.json")
     assert found["unusable"] == [said[1]]
     certified = [line for line in told[:-1] if not line.startswith("policy ")]
     assert len(found["certificates"]) == len(certified)

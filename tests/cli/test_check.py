@@ -14,7 +14,17 @@ from xml.etree import ElementTree
 import numpy as np
 import onnxruntime
 import pytest
-from command_line import DATA_4X3, DESC, call, files, outcome, program
+from command_line import (
+    DATA_4X3,
+    DESC,
+    call,
+    error_of,
+    files,
+    outcome,
+    output_of,
+    program,
+    read_json,
+)
 from folders import MODELS
 from msgspec.structs import replace
 from rings import one_quick_in
@@ -36,16 +46,16 @@ POSIX = pytest.mark.skipif(
 )
 
 
-def report(*arguments: str, code: int = 0) -> Report:
+def report(line: str, *arguments: str, code: int = 0) -> Report:
     """Return the report that `check --json` prints."""
-    result = call("check", *arguments, "--json")
+    result = call(f"check --json {line}", *arguments)
     assert result.exit_code == code, result.output
     return read_report(result.stdout.encode())
 
 
-def states(*arguments: str, code: int = 0) -> list[list[tuple[str, str | None]]]:
+def states(line: str, code: int = 0) -> list[list[tuple[str, str | None]]]:
     """Return state and reason of each case on each lane."""
-    cases = report(*arguments, code=code).cases
+    cases = report(line, code=code).cases
     return [[(found.state, found.reason) for found in case.results] for case in cases]
 
 
@@ -138,7 +148,7 @@ class TestOutOfRange:
         assert example is not None
         assert example.expected is not None
         assert example.expected.array().tolist() == [2, 2]
-        zero = report("x.json", "--out-of-range", "zero").cases
+        zero = report("x.json --out-of-range zero").cases
         assert [case.out_of_range for case in zero] == ["zero", "zero"]
 
     def test_many_such_cases_are_one_sentence(self) -> None:
@@ -173,63 +183,63 @@ class TestHelp:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ([], "there is nothing to check: give a PATH, --corpus or --random N"),
+            ("", "there is nothing to check: give a PATH, --corpus or --random N"),
             (
-                ["x.json", "--lane", "cpu"],
+                "x.json --lane cpu",
                 (
                     "Invalid value for '--lane': must be NAME=PATH (--lanes takes a"
                     " NAME alone), got 'cpu'"
                 ),
             ),
             (
-                ["x.json", "--plugin", "=x"],
+                "x.json --plugin =x",
                 "Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'",
             ),
-            (["x.json", "--require", "xyz"], "--require must be one of cpu, got 'xyz'"),
+            ("x.json --require xyz", "--require must be one of cpu, got 'xyz'"),
             (
-                ["x.json", "--lanes", "reference"],
+                "x.json --lanes reference",
                 "lanes must name one beside the reference, got none",
             ),
-            (["x.json", "--lanes", "cpu,cpu"], "lanes must differ, got 'cpu' twice"),
+            ("x.json --lanes cpu,cpu", "lanes must differ, got 'cpu' twice"),
             (
-                ["x.json", "--lane", "cpu=a", "--lane", "cpu=b"],
+                "x.json --lane cpu=a --lane cpu=b",
                 "Invalid value for '--lane': must differ, got 'cpu' twice",
             ),
             (
-                ["x.json", "--lane", "cpu@old=no/python"],
+                "x.json --lane cpu@old=no/python",
                 "Invalid value for '--lane': 'no/python': no such file or directory",
             ),
             (
-                ["x.json", "--lane", "cpu=no-such-python"],
+                "x.json --lane cpu=no-such-python",
                 (
                     "Invalid value for '--lane': 'no-such-python': no such file or"
                     " directory"
                 ),
             ),
             (
-                ["x.json", "--plugin", "MyExecutionProvider=libmy.so"],
+                "x.json --plugin MyExecutionProvider=libmy.so",
                 "Invalid value for '--plugin': 'libmy.so': no such file or directory",
             ),
             (
-                ["x.json", "--lanes", "cpu,openvino=bin/python"],
+                "x.json --lanes cpu,openvino=bin/python",
                 (
                     "Invalid value for '--lanes': must be names (--lane takes"
                     " NAME=PATH), got 'openvino=bin/python'"
                 ),
             ),
             (
-                ["x.json", "--lane", "openvino=env"],
+                "x.json --lane openvino=env",
                 (
                     "Invalid value for '--lane': must be the interpreter of an"
                     " environment, got its folder 'env'"
                 ),
             ),
             (
-                ["x.json", "--lanes", ","],
+                "x.json --lanes ,",
                 "Invalid value for '--lanes': must be names with commas, got ','",
             ),
             (
-                ["x.json", "--lanes", "gpu"],
+                "x.json --lanes gpu",
                 (
                     "provider must be one of openvino-runtime, opencv, tvm, iree, mnn,"
                     " tract, onnx-reference, cpu, directml, openvino, cuda, tensorrt,"
@@ -241,24 +251,20 @@ class TestHelp:
                 ),
             ),
             (
-                ["x.json", "--junit", "x.json"],
+                "x.json --junit x.json",
                 "x.json must not be written, as it is an input",
             ),
             (
-                ["x.json", "--junit", "r", "--html", "./r"],
+                "x.json --junit r --html ./r",
                 "r must not be written twice, for --junit and --html",
             ),
         ],
     )
-    def test_wrong_usage_is_one_sentence(
-        self, arguments: list[str], sentence: str
-    ) -> None:
+    def test_wrong_usage_is_one_sentence(self, arguments: str, sentence: str) -> None:
         program("x.json")
         Path("env").mkdir()
         Path("env/pyvenv.cfg").touch()
-        code, out, err = outcome("check", *arguments)
-        assert (code, out) == (2, "")
-        assert err.endswith(f"Error: {sentence}\n")
+        assert error_of(f"check {arguments}") == sentence
 
     def test_the_folder_of_an_environment_as_a_plugin_is_no_interpreter(self) -> None:
         program("x.json")
@@ -273,8 +279,7 @@ class TestStates:
     def test_the_table_has_a_row_for_each_case_and_a_column_for_each_lane(self) -> None:
         program("a/x.json")
         program("a/b/y.json")
-        code, out, err = outcome("check a")
-        assert (code, err) == (0, "")
+        out = output_of("check a")
         head, lane, _, *rest = out.splitlines()
         assert re.fullmatch(
             r"onnxgather 0\.1\.0, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, .+ cores?", head
@@ -302,12 +307,11 @@ class TestStates:
         assert "(gather)  PASS" in out
 
     def test_every_program_of_models_passes(self) -> None:
-        code, out, err = outcome("check", str(MODELS))
-        assert (code, err) == (0, "")
+        out = output_of("check", str(MODELS))
         assert out.splitlines()[-1] == "cpu: 16 cases, 16 PASS"
 
     def test_every_dispatch_is_a_case(self) -> None:
-        content = json.loads(Path(program("x.json")).read_text())
+        content = read_json(program("x.json"))
         dispatch, printing = content["commands"]
         Path("x.json").write_text(
             json.dumps({**content, "commands": [dispatch, printing, dispatch]})
@@ -357,7 +361,7 @@ class TestStates:
             f"{name} is not available (available: {available}); install an ONNX Runtime"
             f" with {name}, or name its plugin library: --plugin {name}=LIBRARY"
         )
-        assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
+        assert states("x.json --lanes", name, code=3) == [[("NOT-RUN", reason)]]
 
     @pytest.mark.slow
     def test_not_run_is_no_pass_and_no_failure_unless_required(
@@ -381,8 +385,8 @@ class TestStates:
 
     def test_a_lane_that_does_not_start_is_exit_code_3(self) -> None:
         program("x.json")
-        files = ["--json=r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, _ = outcome("check x.json --lanes cpu,XyzExecutionProvider", *files)
+        files = "--json=r.json --junit r.xml --html r.html"
+        code, out, _ = outcome(f"check x.json --lanes cpu,XyzExecutionProvider {files}")
         assert code == 3
         why = "XyzExecutionProvider is not available"
         assert f"XyzExecutionProvider  did not start: {why}" in out
@@ -396,12 +400,12 @@ class TestStates:
 
     @pytest.mark.slow
     def test_the_worst_exit_code_counts(self) -> None:
-        content = json.loads(Path(program("bad.json")).read_text())
+        content = read_json(program("bad.json"))
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
         Path("bad.json").write_text(json.dumps(content))
         program("x.json")
-        missing = ["--lanes", "XyzExecutionProvider"]
-        found = report("x.json", "bad.json", code=1)
+        missing = "--lanes XyzExecutionProvider"
+        found = report("x.json bad.json", code=1)
         assert [(one.file, one.reason) for one in found.invalid] == [
             (
                 "bad.json",
@@ -411,17 +415,18 @@ class TestStates:
                 ),
             )
         ]
-        assert outcome("check x.json bad.json", *missing)[0] == 1
-        assert outcome("check x.json", *missing)[0] == 3
-        assert outcome("check x.json bad.json none.json", *missing)[0] == 2
-        code, _, err = outcome("check none.json x.json")
-        assert (code, err) == (2, "Error: none.json: no such file or directory\n")
-        assert report("none.json", "x.json", code=2).unusable == [
+        assert outcome(f"check x.json bad.json {missing}")[0] == 1
+        assert outcome(f"check x.json {missing}")[0] == 3
+        assert outcome(f"check x.json bad.json none.json {missing}")[0] == 2
+        assert (
+            error_of("check none.json x.json") == "none.json: no such file or directory"
+        )
+        assert report("none.json x.json", code=2).unusable == [
             "none.json: no such file or directory"
         ]
 
     def test_nothing_to_check_is_a_failure(self) -> None:
-        content = json.loads(Path(program("x.json")).read_text())
+        content = read_json(program("x.json"))
         Path("x.json").write_text(
             json.dumps({**content, "dispatchables": {}, "commands": []})
         )
@@ -442,7 +447,7 @@ class TestRefusals:
 
     def test_a_refusal_of_the_lane_and_of_the_reference_passes(self) -> None:
         program("x.json", indices=WILD)
-        assert states("x.json", "--out-of-range", "error") == [
+        assert states("x.json --out-of-range error") == [
             [("PASS", f"both refuse: {REFUSAL}")]
         ]
 
@@ -457,12 +462,12 @@ class TestRefusals:
             return replace(answer, kind=AnswerKind.RAN, reason=None, output=output)
 
         change(monkeypatch, answered)
-        assert states("x.json", "--out-of-range", "error", code=1) == [
+        assert states("x.json --out-of-range error", code=1) == [
             [("DIFF", f"must refuse, but returned zeros: {REFUSAL}")]
         ]
 
     def test_dispatches_behind_a_refusal_are_checked(self) -> None:
-        content = json.loads(Path(program("x.json", indices=WILD)).read_text())
+        content = read_json(program("x.json", indices=WILD))
         content["resources"]["tame"] = {
             "initialValuesDataType": "UINT32",
             "initialValues": [0, 1],
@@ -470,7 +475,7 @@ class TestRefusals:
         wild = content["commands"][0]
         tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
         Path("x.json").write_text(json.dumps({**content, "commands": [wild, tame]}))
-        assert states("x.json", "--out-of-range", "error") == [
+        assert states("x.json --out-of-range error") == [
             [("PASS", f"both refuse: {REFUSAL}")],
             [("PASS", None)],
         ]
@@ -487,7 +492,7 @@ class TestLanes:
 
     def test_wrap_puts_each_gather_between_two_multiplications(self) -> None:
         program("x.json")
-        (case,) = report("x.json", "--wrap").cases
+        (case,) = report("x.json --wrap").cases
         assert case.wrapped
         assert sorted(case.results[0].nodes) == [
             "Cast",
@@ -541,9 +546,9 @@ class TestLanes:
 
     @pytest.mark.slow
     def test_random_cases_are_those_of_their_seed(self) -> None:
-        first = report("--random", "5", "--seed", "7")
-        again = report("--random", "5", "--seed", "7")
-        other = report("--random", "5", "--seed", "8")
+        first = report("--random 5 --seed 7")
+        again = report("--random 5 --seed 7")
+        other = report("--random 5 --seed 8")
         assert [case.name for case in first.cases] == [
             case.name for case in again.cases
         ]
@@ -556,7 +561,7 @@ class TestLanes:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         change_all(monkeypatch, lambda _: Answer(AnswerKind.NOT_RUN, "chosen"))
-        found = report("--corpus", "--out-of-range", "zero", code=3)
+        found = report("--corpus --out-of-range zero", code=3)
         assert {case.out_of_range for case in found.cases} == {"zero"}
         assert {case.in_range for case in found.cases} == {True, False}
         assert 1000 < len(found.cases) < 1300
@@ -607,7 +612,7 @@ class TestWriteKnown:
             "--json=r.json",
         ]
         assert call("check", *asked, "--write-known", "known.json").exit_code == 1
-        entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        entries = read_json("known.json")
         rules = [
             {name["name"].split("/")[2] for name in one["cases"]} for one in entries
         ]
@@ -636,10 +641,10 @@ class TestWriteKnown:
         change(monkeypatch, declined)
         asked = ["check", *map(program, ("a.json", "b.json", "c.json", "d.json"))]
         assert call(*asked, "--write-known", "none.json").exit_code == 0
-        assert json.loads(Path("none.json").read_text(encoding="utf-8")) == []
+        assert read_json("none.json") == []
         asked += ["--require", "cpu"]
         assert call(*asked, "--write-known", "known.json").exit_code == 3
-        entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        entries = read_json("known.json")
         names = [[case["name"][:6] for case in entry["cases"]] for entry in entries]
         assert names == [["b.json", "c.json"], ["d.json"]]
         assert [entry["found"] for entry in entries] == [
@@ -658,7 +663,7 @@ class TestWriteKnown:
         lane = ["--lanes", "XyzExecutionProvider", "--require", "XyzExecutionProvider"]
         asked = ["check", program("x.json"), *lane]
         assert call(*asked, "--write-known", "known.json").exit_code == 3
-        assert json.loads(Path("known.json").read_text(encoding="utf-8")) == []
+        assert read_json("known.json") == []
 
     @pytest.mark.slow
     def test_entries_that_a_file_has_stay_with_their_reasons(
@@ -668,11 +673,11 @@ class TestWriteKnown:
         program("a.json")
         program("b.json")
         assert call("check b.json --write-known known.json").exit_code == 1
-        (entry,) = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        (entry,) = read_json("known.json")
         mine = {**entry, "reason": "Signs are turned.", "link": "https://example.org/1"}
         Path("known.json").write_text(json.dumps([mine]), encoding="utf-8")
         assert call("check a.json b.json --write-known known.json").exit_code == 1
-        first, second = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        first, second = read_json("known.json")
         assert second == mine
         assert [one["name"] for one in first["cases"]] == [
             "a.json: $.commands[[]0] (gather)"
@@ -698,8 +703,7 @@ class TestWriteKnown:
         Path("empty.json").touch()
         Path("list.json").write_text("[{}]", encoding="utf-8")
         before = Path(file).read_bytes()
-        code, out, err = outcome("check --random 1 --write-known", file)
-        assert (code, out, err) == (2, "", f"Error: {sentence}\n")
+        assert error_of(f"check --random 1 --write-known {file}") == sentence
         assert Path(file).read_bytes() == before
 
 
@@ -716,21 +720,18 @@ class TestParts:
         program("x.json")
         program("y.json")
         names = [
-            case.name
-            for case in report(
-                "x.json", "y.json", "--random", "13", "-k", "1", code=3
-            ).cases
+            case.name for case in report("x.json y.json --random 13 -k 1", code=3).cases
         ]
         assert names == ["random/0/1", "random/0/10", "random/0/11", "random/0/12"]
-        found = report("x.json", "y.json", "--random", "3", "-k", "y.json: $", code=3)
+        found = report("x.json y.json --random 3 -k", "y.json: $", code=3)
         assert [case.file for case in found.cases] == ["y.json"]
         assert found.planned == 1
 
     def test_a_text_that_no_name_has_is_an_error(self) -> None:
         program("x.json")
-        code, out, err = outcome("check x.json --random 3 -k abc")
-        assert (code, out) == (2, "")
-        assert err.endswith("Error: no case name contains 'abc'\n")
+        assert (
+            error_of("check x.json --random 3 -k abc") == "no case name contains 'abc'"
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -770,9 +771,7 @@ class TestParts:
     def test_an_unknown_name_is_one_sentence(
         self, arguments: list[str], sentence: str
     ) -> None:
-        code, out, err = outcome("check", *arguments)
-        assert (code, out) == (2, "")
-        assert err.endswith(f"Error: {sentence}\n")
+        assert error_of("check", *arguments) == sentence
 
     @pytest.mark.parametrize(
         "options",
@@ -795,14 +794,10 @@ class TestParts:
         names = [case.name for case in report(*asked, code=3).cases]
         monkeypatch.setattr(ModelLane, "start", None)
         assert names
-        assert outcome("check", *asked, "--list") == (
-            0,
-            "".join(f"{n}\n" for n in names),
-            "",
-        )
+        assert output_of("check", *asked, "--list") == "".join(f"{n}\n" for n in names)
 
     def test_a_list_says_what_cannot_be_listed(self) -> None:
-        content = json.loads(Path(program("bad.json")).read_text())
+        content = read_json(program("bad.json"))
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
         Path("bad.json").write_text(json.dumps(content))
         program("x.json")
@@ -836,10 +831,10 @@ class TestParts:
     def test_each_case_is_in_one_shard(self, parts: int) -> None:
         program("x.json")
         program("y.json")
-        what = ("x.json", "y.json", "--random", "5")
-        every = [case.name for case in report(*what, code=3).cases]
+        what = "x.json y.json --random 5"
+        every = [case.name for case in report(what, code=3).cases]
         shards = [
-            report(*what, "--shard", f"{part}/{parts}", code=3)
+            report(f"{what} --shard {part}/{parts}", code=3)
             for part in range(1, parts + 1)
         ]
         assert [shard.shard for shard in shards] == [
@@ -860,11 +855,9 @@ class TestParts:
         assert err.endswith(f"Invalid value for '--shard': {rule}, got {shard!r}\n")
 
     def test_a_shard_without_cases_is_wrong_usage(self) -> None:
-        code, out, err = outcome("check --random 2 --shard 8/9")
-        assert (code, out) == (2, "")
-        assert err.endswith(
-            "Error: the shard 8/9 has no case, as there are 2 cases for 9 shards; give"
-            " at most 2 shards\n"
+        assert error_of("check --random 2 --shard 8/9") == (
+            "the shard 8/9 has no case, as there are 2 cases for 9 shards; give"
+            " at most 2 shards"
         )
 
     def test_a_check_stops_at_its_findings(
@@ -882,15 +875,15 @@ class TestParts:
 
 
 def test_several_workers_give_the_same_report() -> None:
-    one, two = (report("--random", "40", "--jobs", jobs) for jobs in ("1", "2"))
+    one, two = (report(f"--random 40 --jobs {jobs}") for jobs in ("1", "2"))
     assert one.cases == two.cases
 
 
 class TestReports:
     def test_each_report_goes_to_its_file(self) -> None:
         program("x.json")
-        files = ["--json=r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, err = outcome("check x.json", *files)
+        files = "--json=r.json --junit r.xml --html r.html"
+        code, out, err = outcome(f"check x.json {files}")
         assert (code, err) == (0, "written: r.json\nwritten: r.xml\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
         assert read_report(Path("r.json").read_bytes()).counts(0) == {"PASS": 1}
@@ -905,8 +898,7 @@ class TestReports:
             ["--json", "x.json"],
             ["--json=-", "x.json"],
         ):
-            code, out, err = outcome("check", *arguments)
-            assert (code, err) == (0, "")
+            out = output_of("check", *arguments)
             assert [case["file"] for case in json.loads(out)["cases"]] == ["x.json"]
 
     def test_a_program_is_never_replaced_by_a_report(self) -> None:
@@ -931,20 +923,17 @@ class TestReports:
     def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
         program("x.json")
         Path("file").touch()
-        code, out, err = outcome("check x.json --html file/r.html")
-        assert (code, out) == (2, "")
-        assert err == "Error: file/r.html: a file stands where its folder should be\n"
-        Path("folder").mkdir()
-        sentence = "Error: folder: is a directory\n"
-        assert outcome("check x.json --junit folder") == (2, "", sentence)
-        assert outcome("check x.json --html .") == (
-            2,
-            "",
-            "Error: .: is a directory\n",
+        assert (
+            error_of("check x.json --html file/r.html")
+            == "file/r.html: a file stands where its folder should be"
         )
-        code, out, err = outcome("check x.json --html", "")
-        sentence = "Error: Invalid value for '--html': must not be empty"
-        assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
+        Path("folder").mkdir()
+        assert error_of("check x.json --junit folder") == "folder: is a directory"
+        assert error_of("check x.json --html .") == ".: is a directory"
+        assert (
+            error_of("check x.json --html", "")
+            == "Invalid value for '--html': must not be empty"
+        )
         assert files() == ["file", "x.json"]
 
     def test_a_report_that_cannot_be_written_does_not_cost_the_others(
@@ -965,12 +954,12 @@ class TestReports:
     def test_no_report_replaces_an_input(self) -> None:
         program("bad.json")
         Path("bad.json").write_text("{}")
-        content = json.loads(Path(program("x.json")).read_text())
+        content = read_json(program("x.json"))
         Path("values.bin").write_bytes(DATA_4X3.tobytes())
         content["resources"]["data"]["initialValues"] = {"sourcePath": "values.bin"}
         Path("x.json").write_text(json.dumps(content))
         for file, named in ("bad.json", ""), ("values.bin", r": \S*values.bin"):
-            code, out, err = outcome("check bad.json x.json --html", file)
+            code, out, err = outcome(f"check bad.json x.json --html {file}")
             assert (code, out) == (2, "")
             rule = "must not be written, as it is an input"
             assert re.search(rf"Error: {file} {rule}{named}\n$", err)
@@ -984,7 +973,7 @@ class TestReports:
 
 def test_desc_is_the_one_of_the_program() -> None:
     program("x.json")
-    assert report("x.json", "--html", "r.html").cases[0].operator == DESC.operator
+    assert report("x.json --html r.html").cases[0].operator == DESC.operator
 
 
 def test_arrays_are_in_the_report_of_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,12 @@ from command_line import (
     SIGNED_DESC,
     call,
     changed,
+    error_of,
     files,
     outcome,
+    output_of,
     program,
+    read_json,
     renamed,
 )
 from folders import MODELS
@@ -69,32 +72,24 @@ def serialized(model: ModelProto) -> bytes:
 class TestVerify:
     def test_a_line_says_what_ran_and_what_is_proved(self) -> None:
         program("a.json")
-        assert outcome("convert a.json --verify") == (
-            0,
-            f"a.json -> a.onnx: {PROVED}\n",
-            "",
-        )
+        assert output_of("convert a.json --verify") == f"a.json -> a.onnx: {PROVED}\n"
         assert Path("a.onnx").read_bytes() == serialized(og.to_onnx(DESC))
 
     def test_each_dispatch_is_a_case_beside_those_that_are_drawn(self) -> None:
-        content = json.loads(Path(program("a.json")).read_text())
+        content = read_json(program("a.json"))
         dispatch, shown = content["commands"]
         changed("a.json", commands=[dispatch, shown, dispatch])
         told = "a.json -> a.onnx: ran 5 cases, proved for every index\n"
-        assert outcome("convert a.json --verify") == (0, told, "")
+        assert output_of("convert a.json --verify") == told
         changed("a.json", commands=[])
         told = "a.json -> a.onnx: ran 3 cases, proved for every index\n"
-        assert outcome("convert a.json --verify") == (0, told, "")
+        assert output_of("convert a.json --verify") == told
 
     def test_each_gather_runs_with_its_own_data(self) -> None:
         renamed(program("a.json"), "first", "second")
-        assert outcome("convert a.json --verify") == (
-            0,
-            (
-                f"a.json -> a.first.onnx: {PROVED}\n"
-                "a.json -> a.second.onnx: ran 3 cases, proved for every index\n"
-            ),
-            "",
+        assert output_of("convert a.json --verify") == (
+            f"a.json -> a.first.onnx: {PROVED}\n"
+            "a.json -> a.second.onnx: ran 3 cases, proved for every index\n"
         )
 
     @pytest.mark.parametrize("policy", POLICIES)
@@ -103,11 +98,11 @@ class TestVerify:
         padded = og.TensorDesc("FLOAT32", [4, 3], total_tensor_size_in_bytes=64)
         desc = msgspec.structs.replace(DESC, input_tensor=padded)
         program("a.json", desc, indices=np.array([[2, 9]], np.uint32))
-        resources = json.loads(Path("a.json").read_text())["resources"]
+        resources = read_json("a.json")["resources"]
         resources["data"]["initialValues"] = [*range(16)]
         changed("a.json", resources=resources)
-        given = ("convert", "a.json", "--verify", "--out-of-range", policy)
-        code, out, _ = outcome(*given)
+        given = f"convert a.json --verify --out-of-range {policy}"
+        code, out, _ = outcome(given)
         assert (code, out) == (0, f"a.json -> a.onnx: {PROVED}\n")
 
     @pytest.mark.parametrize("target", TARGETS)
@@ -115,8 +110,8 @@ class TestVerify:
         shutil.copytree(MODELS, "models")
         for model in Path("models").glob("*.onnx"):
             model.unlink()
-        given = ("convert", "models", "-o", "out", "--target", target)
-        code, out, err = outcome(*given, "--verify")
+        given = f"convert models -o out --target {target}"
+        code, out, err = outcome(f"{given} --verify")
         *lines, last = out.splitlines()
         assert (code, err, last) == (
             0,
@@ -130,16 +125,14 @@ class TestVerify:
     def test_a_model_of_onnxgather_is_verified_under_its_own_policy(self) -> None:
         program("a.json")
         call("convert a.json --out-of-range zero -o m.onnx")
-        assert outcome("convert m.onnx --target cpu -o c.onnx") == (
-            0,
-            "m.onnx -> c.onnx\n",
-            "",
+        assert (
+            output_of("convert m.onnx --target cpu -o c.onnx") == "m.onnx -> c.onnx\n"
         )
         wanted = serialized(og.to_onnx(DESC, "zero", "cpu"))
         assert Path("c.onnx").read_bytes() == wanted
-        given = ("convert", "m.onnx", "-o", "v.onnx", "--verify")
+        given = "convert m.onnx -o v.onnx --verify"
         told = "m.onnx -> v.onnx: ran 3 cases, proved for every index\n"
-        assert outcome(*given) == (0, told, "")
+        assert output_of(given) == told
 
     def test_a_gather_of_a_network_is_verified_as_an_error(self) -> None:
         network = str(MODELS / "networks" / "keywords.onnx")
@@ -156,15 +149,15 @@ class TestVerify:
     def test_a_program_for_webnn_is_proved(self) -> None:
         program("a.json")
         told = "a.json -> a.mjs: ran no case, proved for every index\n"
-        given = ("convert", "a.json", "--target", "webnn", "--verify")
-        assert outcome(*given) == (0, told, "")
+        given = "convert a.json --target webnn --verify"
+        assert output_of(given) == told
 
     @pytest.mark.parametrize("target", ["portable", "webnn"])
     def test_a_whole_program_is_verified(self, target: str) -> None:
         shutil.copy(MODELS / "detector_topk_boxes.json", "a.json")
-        given = ("convert", "a.json", "--whole", "--target", target, "--verify")
+        given = f"convert a.json --whole --target {target} --verify"
         ending, ran = {"portable": ("onnx", "1"), "webnn": ("mjs", "no")}[target]
-        assert outcome(*given)[:2] == (
+        assert outcome(given)[:2] == (
             0,
             (
                 f"a.json -> a.{ending}: ran {ran} case, each dispatch proved for every"
@@ -181,7 +174,7 @@ class TestVerify:
     def test_a_program_that_cannot_run_leaves_drawn_data(self) -> None:
         program("a.json")
         np.save("x.npy", np.zeros((4, 3)))
-        resources = json.loads(Path("a.json").read_text())["resources"]
+        resources = read_json("a.json")["resources"]
         resources["data"] = {"initialValues": {"sourcePath": "x.npy"}}
         changed("a.json", resources=resources)
         assert outcome("convert a.json --verify") == (
@@ -198,17 +191,13 @@ class TestVerify:
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         program("a.json")
-        assert outcome("convert a.json --verify") == (
-            3,
-            "",
-            (
-                "Error: the environment of CPUExecutionProvider does not contain ONNX"
-                " Runtime; install onnxruntime\n"
-            ),
+        assert error_of("convert a.json --verify", code=3) == (
+            "the environment of CPUExecutionProvider does not contain ONNX"
+            " Runtime; install onnxruntime"
         )
         assert files() == ["a.json"]
-        given = ("convert", "a.json", "--verify", "--target", "webnn")
-        assert outcome(*given)[0] == 0
+        given = "convert a.json --verify --target webnn"
+        assert outcome(given)[0] == 0
 
     def test_a_broken_solver_does_not_end_the_work(
         self, monkeypatch: pytest.MonkeyPatch
@@ -218,14 +207,10 @@ class TestVerify:
         monkeypatch.setattr(solvers, "_proved", set[object]())
         program("a.json", SIGNED_DESC, indices=np.array([[0, 1]]))
         program("b.json")
-        assert outcome("convert a.json b.json --verify") == (
-            0,
-            (
-                "a.json -> a.onnx: ran 4 cases; not proved: z3: its program ended with"
-                f" code 3\nb.json -> b.onnx: {PROVED}\n2 programs: 2 models written,"
-                " 1 of them proved\n"
-            ),
-            "",
+        assert output_of("convert a.json b.json --verify") == (
+            "a.json -> a.onnx: ran 4 cases; not proved: z3: its program ended with"
+            f" code 3\nb.json -> b.onnx: {PROVED}\n2 programs: 2 models written,"
+            " 1 of them proved\n"
         )
 
     def test_what_takes_too_long_is_not_proved(
@@ -233,7 +218,7 @@ class TestVerify:
     ) -> None:
         monkeypatch.setattr(verify, "SECONDS", 1e-9)
         told = "a.json -> a.onnx: ran 4 cases; not proved: time\n"
-        assert outcome("convert", program("a.json"), "--verify") == (0, told, "")
+        assert output_of("convert", program("a.json"), "--verify") == told
 
 
 def changed_by(step: int, model: ModelProto) -> ModelProto:
@@ -259,8 +244,8 @@ class TestPlantedMistake:
         monkeypatch.setattr(write, "descriptor_model", wrong)
         program("a.json")
         program("b.json", SIGNED_DESC, indices=np.array([[0, 1]]))
-        given = ("convert", "a.json", "b.json", "--verify")
-        assert outcome(*given) == (
+        given = "convert a.json b.json --verify"
+        assert outcome(given) == (
             1,
             f"b.json -> b.onnx: {PROVED}\n2 programs: 1 model written, 1 of them"
             " proved, 1 error\n",
@@ -283,13 +268,9 @@ class TestPlantedMistake:
 
         monkeypatch.setattr(whole, "program_to_onnx", wrong)
         shutil.copy(MODELS / "gather_3_swap_columns.json", "a.json")
-        assert outcome("convert a.json --whole --verify") == (
-            1,
-            "",
-            (
-                "Error: a.json: with the data of the program, the model's output"
-                " 'output'[0,1] must be 1.0, got 2.0; 3 of 6 elements differ\n"
-            ),
+        assert error_of("convert a.json --whole --verify", code=1) == (
+            "a.json: with the data of the program, the model's output"
+            " 'output'[0,1] must be 1.0, got 2.0; 3 of 6 elements differ"
         )
         assert files() == ["a.json"]
 
@@ -333,7 +314,7 @@ class TestManifest:
             f"a.json -> a.onnx: {PROVED}\n",
             "written: m.json\n",
         )
-        (row,) = json.loads(Path("m.json").read_bytes())["files"]
+        (row,) = read_json("m.json")["files"]
         assert row["verified"] == {"cases": 4, "proved": True}
 
     def test_it_says_why_a_model_is_not_proved(
@@ -385,18 +366,18 @@ class TestManifest:
         ("arguments", "sentence"),
         [
             (
-                ["a.json", "--json", "-o", "-"],
+                "a.json --json -o -",
                 (
                     "Error: --json must have a FILE, as --json=FILE, where a model goes"
                     " to the standard output"
                 ),
             ),
             (
-                ["a.json", "--json=a.json"],
+                "a.json --json=a.json",
                 "Error: a.json must not be written, as it is an input",
             ),
             (
-                ["a.json", "--json=a.onnx"],
+                "a.json --json=a.onnx",
                 (
                     "Error: a.onnx must not be written twice, for a.json:"
                     " $.dispatchables.gather and --json"
@@ -404,11 +385,9 @@ class TestManifest:
             ),
         ],
     )
-    def test_it_is_apart_from_all_else(
-        self, arguments: list[str], sentence: str
-    ) -> None:
+    def test_it_is_apart_from_all_else(self, arguments: str, sentence: str) -> None:
         program("a.json")
-        code, out, err = outcome("convert", *arguments)
+        code, out, err = outcome(f"convert {arguments}")
         assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
         assert files() == ["a.json"]
 
@@ -417,10 +396,10 @@ class TestDescriptorsAlone:
     def test_one_becomes_a_model(self) -> None:
         written("a.json", og.to_dict(DESC))
         told = "a.json -> a.onnx\n"
-        assert outcome("convert a.json") == (0, told, "")
+        assert output_of("convert a.json") == told
         assert Path("a.onnx").read_bytes() == serialized(og.to_onnx(DESC))
         told = "a.json -> a.onnx: ran 3 cases, proved for every index\n"
-        assert outcome("convert a.json --verify") == (0, told, "")
+        assert output_of("convert a.json --verify") == told
         (row,) = manifest("a.json")["files"]
         assert row["dispatchable"] == "descriptor"
 
@@ -444,9 +423,7 @@ class TestDescriptorsAlone:
         place = "$[0].desc" if in_list else "$.desc"
         rule = "Axis must be less than InputTensor.DimensionCount (2), got 7"
         rule += "; did you mean Axis 1?"
-        code, out, err = outcome("convert a.json")
-        assert (code, out) == (1, "")
-        assert err == f"Error: a.json: {place}: {rule}\n"
+        assert error_of("convert a.json", code=1) == f"a.json: {place}: {rule}"
 
     def test_a_descriptor_alone_is_no_whole_program(self) -> None:
         """The other files of a folder are converted."""
@@ -467,18 +444,16 @@ class TestOwnModel:
     def test_it_is_not_replaced(self) -> None:
         call("convert", program("a.json"))
         before = Path("a.onnx").read_bytes()
-        told = (
-            "Error: a.onnx: the new model must come with -o PATH, as a.onnx is the"
-            " input\n"
+        assert error_of("convert a.onnx --target cpu") == (
+            "a.onnx: the new model must come with -o PATH, as a.onnx is the input"
         )
-        assert outcome("convert a.onnx --target cpu") == (2, "", told)
         assert Path("a.onnx").read_bytes() == before
         assert files() == ["a.json", "a.onnx"]
 
     def test_a_program_for_webnn_goes_beside_it(self) -> None:
         call("convert", program("a.json"), "--out-of-range", "zero")
         told = "a.onnx -> a.mjs\n"
-        assert outcome("convert a.onnx --target webnn") == (0, told, "")
+        assert output_of("convert a.onnx --target webnn") == told
         wanted = og.to_webnn(DESC, "zero").to_javascript()
         assert Path("a.mjs").read_text("utf-8").endswith(wanted)
 
@@ -519,7 +494,7 @@ class TestLeftOut:
             told,
         )
         for command in ("show", "certify", "check"):
-            code, _, err = outcome(command, "in")
+            code, _, err = outcome(f"{command} in")
             assert (code, err) == (0, told), command
 
     @pytest.mark.parametrize("slip", SLIPS)
@@ -565,7 +540,7 @@ class TestLeftOut:
 
     def test_our_own_reports_are_left_out(self) -> None:
         path = program("in/a.json")
-        call("convert", path, "--json=in/manifest.json")
+        call(f"convert {path} --json=in/manifest.json")
         network = str(MODELS / "networks" / "keywords.onnx")
         reports = {
             "check": ("check", path, "--lanes", "cpu"),
@@ -579,9 +554,9 @@ class TestLeftOut:
         for name, arguments in reports.items():
             call(*arguments, f"--json=in/{name}.json")
         call("audit", network, "--levels", "none", "--contract", "in/contract.json")
-        call("convert", path, "--target", "webnn", "-o", "in/webnn.json")
-        whole_program = ("convert", path, "--whole", "--target", "webnn")
-        call(*whole_program, "-o", "in/whole.json")
+        call(f"convert {path} --target webnn -o in/webnn.json")
+        whole_program = f"convert {path} --whole --target webnn"
+        call(f"{whole_program} -o in/whole.json")
         call("corpus export corpus")
         index = [*Path("corpus").rglob("index.json")]
         for number, file in enumerate(index):
@@ -637,7 +612,7 @@ class TestTerminal:
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=60)
         assert process.returncode == 143
-        rows = json.loads(Path("m.json").read_bytes())["files"]
+        rows = read_json("m.json")["files"]
         assert 0 < len(rows) < 400
         assert len([*Path("out").glob("*.onnx")]) - len(rows) in (0, 1)
         sentence = f"interrupted by SIGTERM after {len(rows)} of 400 models"
@@ -673,11 +648,9 @@ def test_the_external_data_of_a_network_is_an_input() -> None:
         location="weights.onnx",
     )
     weights = Path("weights.onnx").read_bytes()
-    code, _, error = outcome("convert net.onnx -o weights.onnx")
-    assert (code, error) == (
-        2,
-        "Error: weights.onnx must not be written, as it is an input:"
-        f" {Path('weights.onnx').absolute()}\n",
+    assert error_of("convert net.onnx -o weights.onnx") == (
+        "weights.onnx must not be written, as it is an input:"
+        f" {Path('weights.onnx').absolute()}"
     )
     outcome("convert net.onnx -o out --json=weights.onnx")
     assert Path("weights.onnx").read_bytes() == weights
@@ -685,8 +658,8 @@ def test_the_external_data_of_a_network_is_an_input() -> None:
 
 def test_a_gather_that_indices_leave_is_told_under_directml_too() -> None:
     program("p.json", DESC, DATA_4X3, np.array([[2, 9]], np.uint32))
-    options = ("-o", "p.onnx", "--out-of-range", "directml")
-    error = outcome("convert p.json", *options)[2]
+    options = "-o p.onnx --out-of-range directml"
+    error = outcome(f"convert p.json {options}")[2]
     assert error == (
         "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
         " IndicesTensor[0,1] = 9; 3 of 8 output elements differ, first"

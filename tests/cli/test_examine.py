@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DATA_4X3, DESC, INDICES, outcome, program
+from command_line import (
+    DATA_4X3,
+    DESC,
+    INDICES,
+    error_of,
+    outcome,
+    output_of,
+    program,
+    read_json,
+)
 from onnx import TensorProto, helper
 from planted_adapter import planted
 from rings import one_quick_in
@@ -47,8 +56,7 @@ _PROVIDER = (
 
 class TestDoctor:
     def test_doctor_examines_this_environment(self) -> None:
-        code, out, err = outcome("doctor")
-        assert (code, err) == (0, "")
+        out = output_of("doctor")
         assert "\n  cpu: starts on CPU " in out
         assert (
             "\n    Gather: PASS\n    GatherElements: PASS\n    GatherND: PASS\n" in out
@@ -84,8 +92,7 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
-        code, out, err = outcome("repro x.json --lane", self.lane(), "-o", "out")
-        assert (code, err) == (0, "")
+        out = output_of(f"repro x.json --lane {self.lane()} -o out")
         assert out.startswith(
             "out: OpenVINOExecutionProvider returns wrong elements for Gather"
         )
@@ -103,16 +110,14 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_report(self) -> None:
         program("x.json")
-        lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check x.json", *lanes, "--json=r.json")[0] == 1
-        code, out, err = outcome("repro r.json --lane", self.lane(), "-o", "out")
-        assert (code, err) == (0, "")
+        lanes = f"--lanes cpu --lane {self.lane()}"
+        assert outcome(f"check x.json {lanes} --json=r.json")[0] == 1
+        out = output_of(f"repro r.json --lane {self.lane()} -o out")
         assert out.endswith("; repro.py shows it\n")
 
     def test_a_case_that_passes_has_nothing_to_reproduce(self) -> None:
         program("x.json")
-        code, out, err = outcome("repro x.json -o out")
-        assert (code, err) == (0, "")
+        out = output_of("repro x.json -o out")
         assert (
             out
             == "case 'x.json: $.commands[0] (gather)' passes on lane cpu: nothing to"
@@ -131,7 +136,7 @@ class TestRepro:
         otherwise."""
         program("x.json")
         assert outcome("check x.json --json=r.json")[0] == 0
-        report = json.loads(Path("r.json").read_text())
+        report = read_json("r.json")
         report["lanes"][0] |= lane
         (case,) = report["cases"]
         case["results"][0] |= {
@@ -169,11 +174,7 @@ class TestRepro:
         )
         self.edited_report(name="cpu@x=./evil")
         sentence = "r.json: the name of a lane must have no '=', got 'cpu@x=./evil'"
-        assert outcome("repro r.json -o out") == (
-            2,
-            "",
-            f"Error: {sentence}\n",
-        )
+        assert error_of("repro r.json -o out") == sentence
         assert not Path("started").exists()
 
     def test_a_report_without_interpreters_is_enough(self) -> None:
@@ -210,7 +211,7 @@ class TestRepro:
         arguments = () if case is None else ("--case", case)
         what = "any case" if case is None else f"case {case!r}"
         sentence = f"r.json: no lane went wrong in {what}: nothing to reproduce\n"
-        assert outcome("repro r.json", *arguments, "-o", "out") == (0, sentence, "")
+        assert output_of("repro r.json", *arguments, "-o", "out") == sentence
         assert not Path("out").exists()
 
     def test_options_that_a_source_does_not_have_are_refused(self) -> None:
@@ -239,17 +240,16 @@ class TestRepro:
         del ran
         """
         planted(Path.cwd(), change)
-        adapter = ("--adapter", "planted=planted.py")
+        adapter = "--adapter planted=planted.py"
         program("x.json")
-        words = ("check", "x.json", "--opset", "13", "--json=r.json")
-        assert outcome(*words, *adapter)[0] == 1
-        words = ("repro", "r.json", "-o", "out")
+        words = "check x.json --opset 13 --json=r.json"
+        assert outcome(f"{words} {adapter}")[0] == 1
+        words = "repro r.json -o out"
         needs = "r.json: lane 'planted' needs its adapter, such as --lane planted"
-        message = f"Error: {needs} --adapter planted=planted.py\n"
-        assert outcome(*words) == (2, "", message)
+        assert error_of(words) == f"{needs} --adapter planted=planted.py"
         needs = "--adapter planted=planted.py must come with --lane planted"
-        assert outcome(*words, *adapter)[2].endswith(f"\n\nError: {needs}\n")
-        code, out, _ = outcome(*words, "--lane", "planted", *adapter)
+        assert outcome(f"{words} {adapter}")[2].endswith(f"\n\nError: {needs}\n")
+        code, out, _ = outcome(f"{words} --lane planted {adapter}")
         assert (code, out[:22]) == (0, "out: planted fails in ")
         assert "ValueError: opset 13\n" in Path("out/ISSUE.md").read_text("utf-8")
 
@@ -300,62 +300,51 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         Path("m.onnx").write_bytes(model.SerializeToString())
         data = np.arange(6, dtype=np.float32).reshape(2, 3)
         np.savez("x.npz", data=data, where=np.array([2, 0]))
-        arguments = (
-            "repro",
-            "m.onnx",
-            "--node",
-            "pick",
-            "--inputs",
-            "x.npz",
-            "-o",
-            "out",
-        )
-        code, out, err = outcome(*arguments)
-        assert (code, err) == (0, "")
+        arguments = "repro m.onnx --node pick --inputs x.npz -o out"
+        out = output_of(arguments)
         assert out.endswith(" passes on lane cpu: nothing to reproduce\n")
-        code, out, err = outcome(*arguments, "--lane", self.lane())
-        assert (code, err) == (0, "")
+        out = output_of(f"{arguments} --lane {self.lane()}")
         assert out.endswith("; repro.py shows it\n")
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            (["none.json"], "none.json: no such file or directory"),
+            ("none.json", "none.json: no such file or directory"),
             (
-                ["x.json", "--case", "y"],
+                "x.json --case y",
                 (
                     "x.json: case must be one of 1, listed by onnxgather check --json,"
                     " got 'y'"
                 ),
             ),
             (
-                ["x.json", "--case", "gathers"],
+                "x.json --case gathers",
                 (
                     "x.json: case must be one of its cases, such as 'gather', got"
                     " 'gathers'"
                 ),
             ),
             (
-                ["m.ONNX"],
+                "m.ONNX",
                 (
                     "m.ONNX: an ONNX model that onnxgather did not write must come with"
                     " --node, got none"
                 ),
             ),
             (
-                ["x.json", "--inputs", "x.npz"],
+                "x.json --inputs x.npz",
                 (
                     "--inputs must come with a model or with one descriptor alone, got"
                     " x.json"
                 ),
             ),
-            (["none.onnx"], "none.onnx: no such file or directory"),
+            ("none.onnx", "none.onnx: no such file or directory"),
             (
-                ["cut.json"],
+                "cut.json",
                 "cut.json: $ must be whole JSON, got an empty or cut file",
             ),
             (
-                ["cut.json", "--node", "x"],
+                "cut.json --node x",
                 (
                     "cut.json: must be an ONNX model, got a report, which onnxgather"
                     " repro and report merge take"
@@ -364,16 +353,12 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         ],
     )
     def test_a_source_that_cannot_be_read_is_one_sentence(
-        self, arguments: list[str], sentence: str
+        self, arguments: str, sentence: str
     ) -> None:
         program("x.json")
         Path("m.ONNX").touch()
         Path("cut.json").write_text('{"onnxgather": "0.1.0", "made": "now", "machine')
-        assert outcome("repro", *arguments, "-o", "out") == (
-            2,
-            "",
-            f"Error: {sentence}\n",
-        )
+        assert error_of(f"repro {arguments} -o out") == sentence
         assert not Path("out").exists()
 
     @pytest.mark.parametrize(
@@ -439,9 +424,9 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
 
     def test_an_edited_report_is_checked(self) -> None:
         program("x.json")
-        lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check x.json", *lanes, "--json=r.json")[0] == 1
-        report = json.loads(Path("r.json").read_text())
+        lanes = f"--lanes cpu --lane {self.lane()}"
+        assert outcome(f"check x.json {lanes} --json=r.json")[0] == 1
+        report = read_json("r.json")
         case = "r.json: case 'x.json: $.commands[0] (gather)'"
 
         def refusal() -> str:

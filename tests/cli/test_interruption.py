@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from command_line import POSIX, files, outcome, program
+from command_line import POSIX, files, outcome, program, read_json
 from rings import one_quick_in
 
 from onnxgather.checking import lanes, report, run
@@ -153,7 +152,7 @@ def test_a_signal_while_programs_are_read_is_in_the_report(
 
     monkeypatch.setattr(Batch, "read", read)
     assert outcome("check . --json=r.json")[0] == 143
-    found = json.loads(Path("r.json").read_bytes())
+    found = read_json("r.json")
     assert (found["interrupted"], found["lanes"], found["cases"]) == ("SIGTERM", [], [])
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import DESC, POSIX, call, changed, program, renamed
+from command_line import DESC, POSIX, call, changed, program, read_json, renamed
 from rings import one_quick_in
 
 from onnxgather.core.model.write import descriptor_model
@@ -82,7 +82,7 @@ def test_the_name_of_a_dispatchable(command: str) -> None:
 @pytest.mark.parametrize("verbose", [False, True])
 def test_the_name_of_a_resource(verbose: bool) -> None:
     name = HOSTILE.replace("\udcff", "") + "\n::error::forged"
-    content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+    content = read_json(program("x.json"))
     resources = content["resources"]
     resources[name] = resources.pop("output")
     dispatch = content["commands"][0]

@@ -15,7 +15,7 @@ from typing import IO
 
 import onnx
 import pytest
-from command_line import DESC, POSIX, files, program, spawn
+from command_line import DESC, POSIX, files, program, read_json, spawn
 from onnx import helper
 from rings import one_quick_in
 
@@ -151,7 +151,7 @@ class TestProcess:
     def test_an_error_that_cannot_be_printed_keeps_its_exit_code(
         self, arguments: list[str], code: int
     ) -> None:
-        content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+        content = read_json(program("x.json"))
         content["dispatchables"]["gather"]["desc"]["Axis"] = 9
         Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
         with open("/dev/full", "wb") as full:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import textwrap
@@ -16,7 +15,7 @@ from xml.etree import ElementTree
 import msgspec
 import numpy as np
 import pytest
-from command_line import changed, program
+from command_line import changed, program, read_json
 from folders import MODELS
 from msgspec.structs import replace as replaced
 from planned_lane import case, ran
@@ -482,13 +481,13 @@ class TestFiles:
         """Put a program, whose data are in a file, and files that cannot be used into a
         folder."""
         path = program("programs/swap.json")
-        resources = json.loads(Path(path).read_text())["resources"]
+        resources = read_json(path)["resources"]
         np.save("programs/data.npy", np.arange(12, dtype=np.float32))
         resources["data"] = {"initialValues": {"sourcePath": "data.npy"}}
         changed(path, resources=resources)
         Path("programs/broken.json").write_text("{")
         path = program("programs/refused.json")
-        gather = json.loads(Path(path).read_text())["dispatchables"]["gather"]
+        gather = read_json(path)["dispatchables"]["gather"]
         gather["desc"]["Axis"] = 7
         changed(path, dispatchables={"gather": gather})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DESC, call, outcome, program
+from command_line import DESC, call, error_of, outcome, output_of, program, read_json
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from small_programs import gather, shown, small_program
 
@@ -63,11 +63,7 @@ class TestInPlace:
     )
     def test_commands_that_compute_refuse_it(self, arguments: list[str]) -> None:
         path = in_place()
-        assert outcome(arguments[0], path, *arguments[1:]) == (
-            2,
-            "",
-            f"Error: {REFUSED}\n",
-        )
+        assert error_of(arguments[0], path, *arguments[1:]) == REFUSED
         assert os.listdir() == ["p.json"]
 
     def test_check_finds_it_and_checks_the_other_programs(self) -> None:
@@ -99,8 +95,7 @@ class TestInPlace:
         ]
 
     def test_show_shows_the_gather(self) -> None:
-        code, out, err = outcome("show", in_place())
-        assert (code, err) == (0, "")
+        out = output_of("show", in_place())
         assert out.startswith("p.json: $.dispatchables.g0\n")
 
 
@@ -117,10 +112,9 @@ class TestRun:
         both = gather("i", there, "y", 4, 4, InputTensor=uint, OutputTensor=uint)
         y = (9, 9, 9, 9, 5, 6, 7, 8)
         path = written({"i": (1, 2, 3, 4, 3, 2, 1, 0), "y": y}, both, shown("y"))
-        assert outcome("run", path, "--provider", "directml-dll") == (
-            0,
-            "Resource 'y': 0, 9, 9, 9, 5, 6, 7, 8\n",
-            "",
+        assert (
+            output_of(f"run {path} --provider directml-dll")
+            == "Resource 'y': 0, 9, 9, 9, 5, 6, 7, 8\n"
         )
         header, _, blobs = kept.read_bytes().partition(b"\n")
         request = json.loads(header)
@@ -147,7 +141,7 @@ class TestRun:
         path = written(
             {"x": X, "i": (3, 9, 4, 0), "y": Y}, gather("x", "i", "y", 4, 4), shown("y")
         )
-        assert outcome("run", path, "--provider", "directml-dll") == (
+        assert outcome(f"run {path} --provider directml-dll") == (
             0,
             "Resource 'y': 1, 2, 3, 4\n",
             (
@@ -197,25 +191,28 @@ class TestRun:
         path = written(
             {"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4), shown("y")
         )
-        assert outcome("run", path, "--provider", "directml-dll") == (
-            3,
-            "",
-            f"Error: p.json: $.commands[0]: {told}\n",
+        assert (
+            error_of(f"run {path} --provider directml-dll", code=3)
+            == f"p.json: $.commands[0]: {told}"
         )
 
     def test_a_host_that_does_not_start_is_exit_code_3(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         host(tmp_path, monkeypatch, done(), NO_DEVICE)
-        told = "Error: DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E\n"
-        assert outcome("run", in_place(), "--provider", "directml-dll") == (3, "", told)
+        assert (
+            error_of("run", in_place(), "--provider", "directml-dll", code=3)
+            == "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"
+        )
 
     def test_where_it_is_not_set_up_that_is_told(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
-        told = "Error: DirectML.dll is not set up; run scripts/directml/setup.sh\n"
-        assert outcome("run", in_place(), "--provider", "directml-dll") == (3, "", told)
+        assert (
+            error_of("run", in_place(), "--provider", "directml-dll", code=3)
+            == "DirectML.dll is not set up; run scripts/directml/setup.sh"
+        )
 
 
 class TestUsage:
@@ -225,13 +222,8 @@ class TestUsage:
     def test_directml_dll_takes_no_other_policy_and_no_target(
         self, options: tuple[str, str]
     ) -> None:
-        code, out, err = outcome(
-            "run", in_place(), "--provider", "directml-dll", *options
-        )
-        assert (code, out) == (2, "")
-        assert (
-            err.splitlines()[-1]
-            == f"Error: {' '.join(options)} must not come with --provider directml-dll,"
+        assert error_of("run", in_place(), "--provider", "directml-dll", *options) == (
+            f"{' '.join(options)} must not come with --provider directml-dll,"
             " as DirectML.dll runs no model, and has its own rule for an index out"
             " of range"
         )
@@ -254,11 +246,8 @@ class TestUsage:
             assert str(caught.value) == told
 
     def test_run_names_it_among_the_providers_and_suggests_it(self) -> None:
-        code, out, err = outcome("run", in_place(), "--provider", "directml_dll")
-        assert (code, out) == (2, "")
-        assert (
-            err.splitlines()[-1]
-            == "Error: Invalid value for '--provider': provider must be one of"
+        assert error_of("run", in_place(), "--provider", "directml_dll") == (
+            "Invalid value for '--provider': provider must be one of"
             " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
             " coreml, web-wasm, web-webgpu, web-webnn,"
             " webnn, or ONNX Runtime's full name of"
@@ -325,7 +314,7 @@ class TestConvert:
         lines = f"{place}: {WILD} IndicesTensor[0] = 9; {told}"
         lines += f"; for the other: --out-of-range {other}\n"
         lines += no_inputs(options, "--input x --input i")
-        assert outcome("convert", path, *options) == (0, "p.json -> p.onnx\n", lines)
+        assert outcome(f"convert {path}", *options) == (0, "p.json -> p.onnx\n", lines)
 
     def test_an_index_that_an_earlier_dispatch_writes_is_told_too(self) -> None:
         first = gather("i", "j", "t", 4, 4, InputTensor=UINT, OutputTensor=UINT)
@@ -333,22 +322,22 @@ class TestConvert:
         program = {"x": X, "i": (0, 9, 9, 9), "j": (0, 0, 1, 2), "t": t, "y": Y}
         path = written(program, first, gather("x", "t", "y", 4, 4))
         told = "IndicesTensor[2] = 9; the output is the same under directml"
-        code, _, err = outcome("convert", path)
+        code, _, err = outcome(f"convert {path}")
         assert (code, err) == (0, f"p.json: $.commands[1] (g1): {WILD} {told}\n")
 
     def test_nothing_is_told_where_all_are_in_range_or_there_is_no_dispatch(
         self,
     ) -> None:
         path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
-        assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
-        content = json.loads(Path(path).read_text())
+        assert output_of(f"convert {path}") == "p.json -> p.onnx\n"
+        content = read_json(path)
         Path(path).write_text(json.dumps(content | {"commands": []}), encoding="utf-8")
-        assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
+        assert output_of(f"convert {path}") == "p.json -> p.onnx\n"
 
     def test_what_cannot_run_is_converted_and_told(self) -> None:
         x = {"initialValuesDataType": "FLOAT64", "initialValues": [1, 2]}
         path = written({"x": x, "i": (9, 0, 0, 0), "y": Y}, gather("x", "i", "y", 4, 4))
-        assert outcome("convert", path) == (
+        assert outcome(f"convert {path}") == (
             0,
             "p.json -> p.onnx\n",
             (
@@ -390,7 +379,7 @@ class TestConvert:
         resources = {"x": X, "i": i, "d": (0, 1, 2, last), "t": (0, 0, 0, 0), "y": Y}
         first = gather("d", "i", "t", 4, 4, **more)
         path = written(resources, first, gather("x", "t", "y", 4, 4))
-        code, _, err = outcome("convert", path, *options)
+        code, _, err = outcome(f"convert {path}", *options)
         brief = (
             "1 of 4 output elements differ, first OutputTensor[0]: 0 under clamp,"
             f" {last} under directml"
@@ -416,7 +405,7 @@ class TestConvert:
         i = many | {"initialValuesDataType": "UINT32"}
         path = written({"x": X, "i": i, "y": {**i}}, gather("x", "i", "y", 4, count))
         tracemalloc.start()
-        found = outcome("convert", path)
+        found = outcome(f"convert {path}")
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert found == (
@@ -434,7 +423,7 @@ class TestConvert:
         x = {"valueCount": count, "value": 1}
         x = {"initialValuesDataType": "FLOAT32", "initialValues": x}
         path = written({"x": x, "i": I, "y": Y}, gather("x", "i", "y", count, 4))
-        assert outcome("convert", path) == (0, "p.json -> p.onnx\n", "")
+        assert output_of(f"convert {path}") == "p.json -> p.onnx\n"
 
     def test_where_there_is_no_memory_for_the_indices_the_file_is_named(
         self, monkeypatch: pytest.MonkeyPatch
@@ -444,6 +433,6 @@ class TestConvert:
 
         path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
         monkeypatch.setattr(np, "zeros", no_memory)
-        code, _, err = outcome("convert", path)
+        code, _, err = outcome(f"convert {path}")
         told = f"p.json: $.resources.i: there is no memory for its 16 bytes; {UNKNOWN}"
         assert (code, err) == (0, told)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DESC, POSIX, changed, outcome, program
+from command_line import DESC, POSIX, changed, error_of, outcome, output_of, program
 from onnx import compose, parser
 from own_models import merged_with_relu
 from rings import one_quick_in
@@ -299,29 +299,28 @@ def test_our_file_of_another_source_is_replaced(place: Place) -> None:
 @pytest.mark.parametrize("target", [*TARGETS, "webnn"])
 def test_models_of_each_policy_and_target_replace_one_another(target: Target) -> None:
     for policy in (*POLICIES, *POLICIES):
-        arguments = ("--out-of-range", policy, "--target", target)
-        assert outcome("convert d", *arguments)[0] == 0
+        arguments = f"--out-of-range {policy} --target {target}"
+        assert outcome(f"convert d {arguments}")[0] == 0
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_file_that_the_user_names_has_the_bytes_of_the_function(
     policy: OutOfRange,
 ) -> None:
-    arguments = ("convert", "d/a.json", "--out-of-range", policy)
+    arguments = f"convert d/a.json --out-of-range {policy}"
     for name in ("x.onnx", "x.mjs", "x.json"):
         a_text(Path(name), b"")
-    assert outcome(*arguments, "-o", "x.onnx")[0] == 0
+    assert outcome(f"{arguments} -o x.onnx")[0] == 0
     assert Path("x.onnx").read_bytes() == og.to_onnx(DESC, policy).SerializeToString()
     webnn = og.to_webnn(DESC, policy)
     for name, text in (("x.mjs", webnn.to_javascript()), ("x.json", webnn.to_json())):
-        assert outcome(*arguments, "--target", "webnn", "-o", name)[0] == 0
+        assert outcome(f"{arguments} --target webnn -o", name)[0] == 0
         assert Path(name).read_text(encoding="utf-8") == text
 
 
 def test_the_program_beside_the_model_of_a_network_is_read_and_runs() -> None:
     assert outcome("convert part/a.onnx")[0] == 0
-    code, text, error = outcome("run part/a.001_y.json")
-    assert (code, error) == (0, "")
+    text = output_of("run part/a.001_y.json")
     assert text == "Resource 'output': 0, 0, 0, 0, 0, 0\n"
 
 
@@ -352,9 +351,10 @@ def test_a_file_that_comes_during_the_work_stays(
 
     Path("o").mkdir()
     monkeypatch.setattr(harden, "harden_file", during_work)
-    code, _, error = outcome("harden n/a.onnx -o o")
-    sentence = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
-    assert (code, error) == (2, sentence)
+    assert (
+        error_of("harden n/a.onnx -o o")
+        == f"o/a.onnx must not be replaced, {NOT_WRITTEN}"
+    )
     assert Path("o/a.onnx").read_bytes() == b"mine\n"
 
 
@@ -377,8 +377,8 @@ def test_a_clash_of_names_fails_those_files_alone() -> None:
 def test_an_input_is_no_output_and_the_others_are_written() -> None:
     shutil.copy("d/a.json", "d/b.onnx")
     before = Path("d/b.onnx").read_bytes()
-    paths = ("d/a.json", "d/b.json", "d/b.onnx")
-    code, text, error = outcome("convert", *paths, "--force")
+    paths = "d/a.json d/b.json d/b.onnx"
+    code, text, error = outcome(f"convert {paths} --force")
     sentence = "Error: d/b.onnx must not be written, as it is an input\n"
     counts = "3 programs: 1 model written, 2 errors\n"
     assert (code, text) == (2, f"d/a.json -> d/a.onnx\n{counts}")
@@ -461,7 +461,7 @@ class TestRun:
         assert Path("Makefile").read_bytes() == own
 
     @POSIX
-    @pytest.mark.parametrize("force", [(), ("--force",)])
+    @pytest.mark.parametrize("force", ["", "--force"])
     @pytest.mark.parametrize(
         ("intruder", "rule"),
         [
@@ -472,13 +472,13 @@ class TestRun:
         ],
     )
     def test_a_folder_and_a_link_stay(
-        self, intruder: Intruder, rule: str, force: tuple[str, ...]
+        self, intruder: Intruder, rule: str, force: str
     ) -> None:
         intruder(Path("Makefile"), self.own())
         before = tree()
         place = "Error: w.json: $.commands[0].targetPath"
         sentence = f"{place} {rule}, got 'Makefile'\n"
-        assert outcome("run w.json", *force) == (2, "", sentence)
+        assert outcome(f"run w.json {force}") == (2, "", sentence)
         assert tree() == before
 
     def test_an_empty_file_and_the_same_bytes_are_replaced(self) -> None:
@@ -513,8 +513,7 @@ class TestExtract:
     def refused(self, path: str, why: str, *options: str) -> None:
         """Check that an extract is refused, and that all files stay."""
         before = tree()
-        code, text, error = outcome(*self.ALL, *options)
-        assert (code, text, error) == (2, "", f"Error: {path} must not be {why}\n")
+        assert error_of(*self.ALL, *options) == f"{path} must not be {why}"
         assert tree() == before
 
     def test_an_extract_replaces_its_own(self) -> None:
@@ -549,9 +548,8 @@ class TestExtract:
         Path(path).write_bytes(b"mine")
         before = tree()
         if name == "note.txt":
-            code, _, error = outcome(*self.ALL, "--force")
             rule = "out: the folder must be new, empty or an earlier extract"
-            assert (code, error) == (2, f"Error: {rule}, got 'note.txt'\n")
+            assert error_of(*self.ALL, "--force") == f"{rule}, got 'note.txt'"
         else:
             why = "in an earlier extract, as the extract did not write it"
             self.refused(path, f"{why}; --force leaves it there")
@@ -581,14 +579,14 @@ class TestExtract:
     @pytest.mark.parametrize("name", ["inputs.npz", "model.onnx"])
     def test_no_input_is_deleted(self, name: str) -> None:
         path = f"{self.BELOW}/{name}"
-        arguments = ("extract", "part/a.onnx", "--all", "-o", "out", "--force")
-        rest = ("--inputs", path)
+        arguments = "extract part/a.onnx --all -o out --force"
+        rest = f"--inputs {path}"
         if name == "model.onnx":
-            arguments = ("extract", path, "--all", "-o", "out", "--force")
-            rest = ("--inputs", "x.npz")
+            arguments = f"extract {path} --all -o out --force"
+            rest = "--inputs x.npz"
         before = tree()
         sentence = f"{path} must be outside of out, whose files are replaced"
-        assert outcome(*arguments, *rest) == (2, "", f"Error: {sentence}\n")
+        assert error_of(f"{arguments} {rest}") == sentence
         assert tree() == before
 
 
@@ -596,12 +594,11 @@ class TestOtherFolders:
     """Folders of the corpus and of a repro, which are written whole, too."""
 
     def test_the_corpus_deletes_no_file_of_a_user(self) -> None:
-        export = ("corpus", "export", "--format", "json", "c")
-        assert outcome(*export)[0] == 0
+        export = "corpus export --format json c"
+        assert outcome(export)[0] == 0
         own = Path("c/README.md").read_bytes()
         Path("c/README.md").write_bytes(b"mine")
-        sentence = f"Error: c/README.md must not be replaced, {CHANGED}\n"
-        assert outcome(*export) == (2, "", sentence)
+        assert error_of(export) == f"c/README.md must not be replaced, {CHANGED}"
         assert Path("c/README.md").read_bytes() == b"mine"
-        assert outcome(*export, "--force")[0] == 0
+        assert outcome(f"{export} --force")[0] == 0
         assert Path("c/README.md").read_bytes() == own

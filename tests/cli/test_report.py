@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from command_line import call, outcome, program
+from command_line import call, error_of, outcome, program
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -111,10 +111,9 @@ class TestMerge:
 
     def test_the_same_report_twice_is_refused(self) -> None:
         one = shard(1)
-        assert outcome("report merge", one, one, "-o", "all.json") == (
-            2,
-            "",
-            "Error: 1.json: shard 1/2 must be in one report, got 1.json too\n",
+        assert (
+            error_of("report merge", one, one, "-o", "all.json")
+            == "1.json: shard 1/2 must be in one report, got 1.json too"
         )
         assert not Path("all.json").exists()
 
@@ -125,13 +124,9 @@ class TestMerge:
 
     def test_what_is_no_report_is_one_sentence(self) -> None:
         Path("x.json").write_text("{}")
-        assert outcome("report merge x.json") == (
-            2,
-            "",
-            (
-                "Error: x.json: $.schema must be 1, got none, as in earlier reports and"
-                " other files\n"
-            ),
+        assert error_of("report merge x.json") == (
+            "x.json: $.schema must be 1, got none, as in earlier reports and"
+            " other files"
         )
 
 
@@ -181,18 +176,12 @@ class TestOptionsOfCheck:
     def test_a_broken_file_of_known_differences_is_one_sentence(self) -> None:
         program("x.json")
         Path("known.json").write_text(json.dumps([{**self.KNOWN, "versions": "new"}]))
-        assert outcome("check x.json --known known.json") == (
-            2,
-            "",
-            (
-                "Error: known.json: $[0].versions must be such as >=1.24,<1.25, got"
-                " 'new'\n"
-            ),
+        assert error_of("check x.json --known known.json") == (
+            "known.json: $[0].versions must be such as >=1.24,<1.25, got 'new'"
         )
-        assert outcome("check x.json --known none.json") == (
-            2,
-            "",
-            "Error: none.json: no such file or directory\n",
+        assert (
+            error_of("check x.json --known none.json")
+            == "none.json: no such file or directory"
         )
 
     @pytest.mark.slow
@@ -232,8 +221,8 @@ def commands(page: str, sort: str = "repro") -> list[str]:
 
 @pytest.mark.slow
 def test_the_commands_that_a_page_offers_work() -> None:
-    wrong = ["check", "--corpus", "-k", "forbidden/gather-nd/batch-sizes", "--no-known"]
-    assert call(*wrong, "--json=REPORT.json", "--html", "r.html").exit_code == 1
+    wrong = "check --corpus -k forbidden/gather-nd/batch-sizes --no-known"
+    assert call(f"{wrong} --json=REPORT.json --html r.html").exit_code == 1
     offered = commands("r.html")
     failed = [
         case

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from hashlib import sha256
@@ -16,9 +15,12 @@ from command_line import (
     INDICES,
     SIGNED_DESC,
     call,
+    error_of,
     files,
     outcome,
+    output_of,
     program,
+    read_json,
     renamed,
 )
 from folders import MODELS
@@ -49,7 +51,7 @@ def module_in(path: str) -> str:
 def test_a_module_goes_beside_its_program() -> None:
     program("x.json")
     written = "x.json -> x.mjs\n"
-    assert outcome("convert x.json --target webnn") == (0, written, "")
+    assert output_of("convert x.json --target webnn") == written
     assert files() == ["x.json", "x.mjs"]
     assert module_in("x.mjs") == og.to_webnn(DESC).to_javascript()
 
@@ -69,8 +71,8 @@ def test_a_module_goes_to_the_file_that_is_named(name: str) -> None:
 
 def test_a_file_of_json_has_the_steps() -> None:
     program("x.json", SIGNED_DESC, indices=INDICES.astype(np.int64))
-    arguments = ["--target", "webnn", "--form", "typed", "-o", "y.json"]
-    assert outcome("convert x.json", *arguments) == (0, "x.json -> y.json\n", "")
+    arguments = "--target webnn --form typed -o y.json"
+    assert output_of(f"convert x.json {arguments}") == "x.json -> y.json\n"
     steps = og.to_webnn(SIGNED_DESC, form="typed").to_json()
     assert Path("y.json").read_text() == steps
 
@@ -110,48 +112,48 @@ def test_the_case_of_an_ending_does_not_count() -> None:
     ("arguments", "sentence"),
     [
         (
-            ["--target", "webnn", "-o", "y.onnx"],
+            "--target webnn -o y.onnx",
             "--output must be a folder or end in .mjs or .json, got y.onnx",
         ),
         (
-            ["--target", "webnn", "-o", "y.js"],
+            "--target webnn -o y.js",
             "--output must be a folder or end in .mjs or .json, got y.js",
         ),
-        (["-o", "y.mjs"], "--output must be a folder or end in .onnx, got y.mjs"),
-        (["-o", "y.json"], "--output must be a folder or end in .onnx, got y.json"),
-        (["--form", "typed"], "--form must come with --target webnn"),
+        ("-o y.mjs", "--output must be a folder or end in .onnx, got y.mjs"),
+        ("-o y.json", "--output must be a folder or end in .onnx, got y.json"),
+        ("--form typed", "--form must come with --target webnn"),
         (
-            ["--target", "webnn", "--whole", "--input", "data"],
+            "--target webnn --whole --input data",
             "--input must not come with --target webnn, as it is for ONNX models",
         ),
         (
-            ["--target", "webnn", "--whole", "--form", "bytes"],
+            "--target webnn --whole --form bytes",
             "--form must not come with --whole",
         ),
         (
-            ["--target", "webnn", "--opset", "17"],
+            "--target webnn --opset 17",
             "--opset must not come with --target webnn, as it is for ONNX models",
         ),
         (
-            ["--target", "webnn", "--threads", "1"],
+            "--target webnn --threads 1",
             "--threads must not come with --target webnn, as it is for ONNX models",
         ),
     ],
 )
 def test_an_option_that_does_not_fit_is_a_sentence(
-    arguments: list[str], sentence: str
+    arguments: str, sentence: str
 ) -> None:
     program("x.json")
     told = f"{USAGE}Error: {sentence}\n"
-    assert outcome("convert x.json", *arguments) == (2, "", told)
+    assert outcome(f"convert x.json {arguments}") == (2, "", told)
     assert files() == ["x.json"]
 
 
 def test_several_modules_do_not_go_to_one_file() -> None:
     renamed(program("x.json"), "a", "b")
     told = f"{USAGE}Error: --output must be a folder for 2 models, got y.mjs\n"
-    arguments = ["--target", "webnn", "-o", "y.mjs"]
-    assert outcome("convert x.json", *arguments) == (2, "", told)
+    arguments = "--target webnn -o y.mjs"
+    assert outcome(f"convert x.json {arguments}") == (2, "", told)
 
 
 def test_a_refusal_names_the_gather() -> None:
@@ -164,12 +166,10 @@ def test_a_refusal_names_the_gather() -> None:
     )
     data = np.zeros(4, np.int16)
     program("x.json", desc, data, np.zeros(2, np.int32))
-    code, out, err = outcome("convert x.json --target webnn --form typed")
-    assert (code, out) == (2, "")
-    assert err == (
-        "Error: x.json: $.dispatchables.gather: InputTensor.DataType must be one of"
+    assert error_of("convert x.json --target webnn --form typed") == (
+        "x.json: $.dispatchables.gather: InputTensor.DataType must be one of"
         ' FLOAT32, FLOAT16, INT64, INT32, INT8, UINT8 in the form "typed", as WebNN has'
-        ' no others for it; the form "bytes" has all, got INT16\n'
+        ' no others for it; the form "bytes" has all, got INT16'
     )
     assert files() == ["x.json"]
 
@@ -179,7 +179,7 @@ def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
     program("x.json")
     options = [] if policy == "clamp" else ["--out-of-range", policy]
     arguments = ["convert", "x.json", "--target", "webnn", "--whole", *options]
-    assert outcome(*arguments) == (0, "x.json -> x.mjs\n", "")
+    assert output_of(*arguments) == "x.json -> x.mjs\n"
     whole = og.program_to_webnn("x.json", policy)
     assert module_in("x.mjs") == whole.to_javascript()
     assert outcome(*arguments, "-o", "y.json")[0] == 0
@@ -188,12 +188,10 @@ def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
 
 def test_a_whole_program_does_not_fail_at_an_index() -> None:
     program("x.json")
-    arguments = ["--target", "webnn", "--whole", "--out-of-range", "error"]
-    assert outcome("convert x.json", *arguments) == (
-        2,
-        "",
-        "Error: out_of_range must not be error for a whole program of WebNN, as"
-        " a graph cannot fail between two gathers; the policy zero shows them\n",
+    arguments = "--target webnn --whole --out-of-range error"
+    assert error_of(f"convert x.json {arguments}") == (
+        "out_of_range must not be error for a whole program of WebNN, as"
+        " a graph cannot fail between two gathers; the policy zero shows them"
     )
 
 
@@ -228,8 +226,7 @@ def test_node_reads_the_modules_of_the_repository() -> None:
 def test_show_has_the_program_beside_the_graph() -> None:
     program("x.json")
     _, alone, _ = outcome("show x.json")
-    code, text, err = outcome("show x.json --webnn bytes")
-    assert (code, err) == (0, "")
+    text = output_of("show x.json --webnn bytes")
     assert (
         text
         == f"""{alone}
@@ -256,16 +253,16 @@ WebNN, form bytes, out of range: clamp
 
 def test_show_has_the_program_as_json_and_on_its_page() -> None:
     program("x.json", SIGNED_DESC, indices=INDICES.astype(np.int64))
-    arguments = ["show", "x.json", "--webnn", "typed"]
-    assert outcome(*arguments, "--json=x.shown.json")[0] == 0
-    shown = json.loads(Path("x.shown.json").read_text())
+    arguments = "show x.json --webnn typed"
+    assert outcome(f"{arguments} --json=x.shown.json")[0] == 0
+    shown = read_json("x.shown.json")
     webnn = shown["dispatchables"]["gather"]["webnn"]
     assert webnn["form"] == "typed"
     steps = og.to_webnn(SIGNED_DESC, form="typed").graph.steps
     assert [node["operator"] for node in webnn["nodes"]] == [
         step.method for step in steps
     ]
-    assert outcome(*arguments, "--html=x.html")[0] == 0
+    assert outcome(f"{arguments} --html=x.html")[0] == 0
     page = Path("x.html").read_text()
     assert '"form":"typed"' in page
     assert outcome("show x.json --html=y.html")[0] == 0

@@ -88,6 +88,16 @@ def error_of(line: str, *arguments: str, code: int = 2) -> str:
     return sentence.removeprefix("Error: ")
 
 
+def json_of(line: str, *arguments: str) -> Any:
+    """Return the JSON that a command prints, whatever its exit code."""
+    return json.loads(outcome(line, *arguments)[1])
+
+
+def read_json(path: str) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(Path(path).read_bytes())
+
+
 def posix(text: str) -> str:
     """Return text with the separators of POSIX paths."""
     return text.replace("\\", "/") if os.name == "nt" else text
@@ -112,14 +122,14 @@ POSIX = pytest.mark.skipif(
 
 def changed(path: str, **fields: Any) -> str:
     """Replace fields of a program at its top level."""
-    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    content = read_json(path)
     Path(path).write_text(json.dumps({**content, **fields}), encoding="utf-8")
     return path
 
 
 def renamed(path: str, *names: str) -> str:
     """Give a program its dispatchable under these names instead."""
-    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    content = read_json(path)
     gather = content["dispatchables"]["gather"]
     first = {**content["commands"][0], "dispatchable": names[0]}
     return changed(path, dispatchables=dict.fromkeys(names, gather), commands=[first])
