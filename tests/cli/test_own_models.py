@@ -1009,7 +1009,10 @@ class TestDirectMLItself:
     def test_repro_says_that_it_runs_no_model(self, tmp_path: Path) -> None:
         save(og.to_onnx(DESC))
         lane = self.lane(tmp_path / "dll", "bytes(32)")
-        assert error_of("repro m.onnx -o out --lane", lane) == (
-            "lane 'directml-dll' runs descriptors, not models; repro needs a"
-            " provider's lane, such as directml"
+        assert outcome("repro m.onnx -o out --lane", lane) == (
+            2,
+            "",
+            f"m.onnx: {TOLD}\n"
+            "Error: lane 'directml-dll' runs descriptors, not models; repro needs a"
+            " provider's lane, such as directml\n",
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 from onnx import TensorProto, helper, numpy_helper
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -52,3 +53,21 @@ def function(
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     outputs = [nodes[-1].output[0]]
     return helper.make_function("own", name, inputs, outputs, nodes, opsets, **more)
+
+
+def nodes_of(text: str) -> list[onnx.NodeProto]:
+    """Return the nodes that stand in ONNX's textual syntax."""
+    return list(onnx.parser.parse_graph(f"g () => () {{ {text} }}").node)
+
+
+def written(
+    text: str,
+    *constants: TensorProto,
+    functions: Sequence[Any] = (),
+    **more: Any,
+) -> onnx.ModelProto:
+    """Return the model of a graph in ONNX's textual syntax, with more constants."""
+    made = model([], functions=functions, **more)
+    made.graph.CopyFrom(onnx.parser.parse_graph(f"g {text}"))
+    made.graph.initializer.extend(constants)
+    return made
