@@ -13,6 +13,7 @@ from command_line import outcome
 from folders import MODELS
 from onnx import parser
 from planted_adapter import planted
+from short_descriptors import descriptor
 
 import onnxgather as og
 
@@ -32,13 +33,7 @@ def test_a_descriptor_is_shown_as_the_command_shows_it() -> None:
     assert "-4 &lt;= idx &lt; 4" in html_of(text)
     program = str(MODELS / "token_embedding.json")
     printed = outcome("show", program)[1]
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT16", [1, 6, 4]),
-        og.TensorDesc("INT64", [1, 2, 3]),
-        og.TensorDesc("FLOAT16", [2, 3, 4]),
-        axis=1,
-        index_dimensions=2,
-    )
+    desc = descriptor("GATHER: FLOAT16 1x6x4, INT64 1x2x3, FLOAT16 2x3x4, 1, 2")
     assert printed == f"{program}: $.dispatchables.gather\n\n{og.show(desc)}\n"
 
 

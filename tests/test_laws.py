@@ -13,6 +13,7 @@ from agreement import EXAMPLES, OPSETS, POLICIES, check_model_against_reference,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_metadata import metadata_of
+from short_descriptors import tensor_desc
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
@@ -113,11 +114,11 @@ def test_gather_on_axis_0_is_gather_nd1_with_one_coordinate(
     data = rng.standard_normal((rows, width)).astype(np.float32)
     index = rng.integers(-rows, rows, count).astype(np.int64)
     x, y = (
-        og.TensorDesc("FLOAT32", [rows, width]),
-        og.TensorDesc("FLOAT32", [count, width]),
+        tensor_desc(f"FLOAT32 {rows}x{width}"),
+        tensor_desc(f"FLOAT32 {count}x{width}"),
     )
-    gather = og.GatherDesc(x, og.TensorDesc("INT64", [1, count]), y, 0, 1)
-    tuples = og.GatherND1Desc(x, og.TensorDesc("INT64", [count, 1]), y, 2, 2, 0)
+    gather = og.GatherDesc(x, tensor_desc(f"INT64 1x{count}"), y, 0, 1)
+    tuples = og.GatherND1Desc(x, tensor_desc(f"INT64 {count}x1"), y, 2, 2, 0)
     for compute_one in (og.reference, og.run):
         first = compute_one(gather, data, index[None])
         assert same(first, compute_one(tuples, data, index[:, None]))

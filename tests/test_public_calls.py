@@ -14,6 +14,7 @@ import pytest
 from command_line import SIGNED_DESC as DESC
 from folders import MODELS
 from public_names import CALLED as CALLED_NAMES
+from short_descriptors import descriptor
 
 import onnxgather as og
 
@@ -59,12 +60,7 @@ GIVEN: dict[str, Any] = {
 DESCRIPTORS = [each.__name__ for each in og.OPERATORS.values()]
 MANY = "descs must be fewer than 10,000, got more"
 
-LARGE = og.GatherElementsDesc(
-    og.TensorDesc("UINT8", [2**31]),
-    og.TensorDesc("UINT32", [2]),
-    og.TensorDesc("UINT8", [2]),
-    0,
-)
+LARGE = descriptor(f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 2, UINT8 2, 0")
 
 
 def with_no_memory(call: Any, *arguments: Any) -> None:

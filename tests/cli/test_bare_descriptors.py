@@ -22,6 +22,7 @@ from command_line import (
     read_json,
 )
 from fake_directml import done, fake_folder
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.lanes.python import ModelLane
@@ -34,12 +35,7 @@ BARE = og.to_dict(DESC)
 RELU: dict[str, Any] = {"type": "DML_OPERATOR_ACTIVATION_RELU", "desc": {}}
 DRAWN = ("both ends of each axis", "random bits", "wild indices")
 TOLD = f"without data, so three cases are drawn: {', '.join(DRAWN)}"
-ELEMENTS = og.GatherElementsDesc(
-    og.TensorDesc("INT32", [2, 3]),
-    og.TensorDesc("INT64", [2, 2]),
-    og.TensorDesc("INT32", [2, 2]),
-    axis=1,
-)
+ELEMENTS = descriptor("GATHER_ELEMENTS: INT32 2x3, INT64 2x2, INT32 2x2, 1")
 LEFT_OUT = "left out, as only gathers are translated"
 INPUTS = "--inputs must come with a model or with one descriptor alone"
 
@@ -261,8 +257,8 @@ class TestForms:
 
     def test_inputs_may_be_owned_by_dml(self) -> None:
         owned = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [4, 3], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
-            og.TensorDesc("UINT32", [1, 2], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
+            tensor_desc("FLOAT32 4x3 flags DML_TENSOR_FLAG_OWNED_BY_DML"),
+            tensor_desc("UINT32 1x2 flags DML_TENSOR_FLAG_OWNED_BY_DML"),
             DESC.output_tensor,
             axis=1,
             index_dimensions=1,
@@ -277,12 +273,8 @@ class TestForms:
         )
 
     def test_tensors_with_strides_are_buffers(self) -> None:
-        strided = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [4, 3], [1, 4]),
-            og.TensorDesc("UINT32", [1, 2]),
-            og.TensorDesc("FLOAT32", [4, 2], [3, 1]),
-            axis=1,
-            index_dimensions=1,
+        strided = descriptor(
+            "GATHER: FLOAT32 4x3 strides 1x4, UINT32 1x2, FLOAT32 4x2 strides 3x1, 1, 1"
         )
         write(og.to_dict(strided))
         code, text, _ = outcome("check bare.json")
@@ -467,13 +459,7 @@ class TestLists:
         )
 
     def test_what_is_too_large_to_draw_is_left_out(self) -> None:
-        large = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [2**23, 1]),
-            og.TensorDesc("UINT32", [1, 2]),
-            og.TensorDesc("FLOAT32", [2, 1]),
-            axis=0,
-            index_dimensions=1,
-        )
+        large = descriptor(f"GATHER: FLOAT32 {2**23}x1, UINT32 1x2, FLOAT32 2x1, 0, 1")
         write([BARE, og.to_dict(large)], "list.json")
         code, text, error = outcome("check list.json")
         assert (code, error) == (

@@ -22,6 +22,7 @@ from command_line import (
     program,
     read_json,
 )
+from short_descriptors import tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -43,8 +44,8 @@ def model(out_of_range: og.OutOfRange = "clamp", path: str = "m.onnx") -> str:
 def swapped(axis: int = 1, width: int = 3, index_type: str = "UINT32") -> og.GatherDesc:
     """Two columns or rows of four rows."""
     return og.GatherDesc(
-        og.TensorDesc("FLOAT32", [4, width]),
-        og.TensorDesc(index_type, [1, 2]),
+        tensor_desc(f"FLOAT32 4x{width}"),
+        tensor_desc(f"{index_type} 1x2"),
         og.TensorDesc("FLOAT32", [4, 2] if axis else [2, width]),
         axis=axis,
         index_dimensions=1,

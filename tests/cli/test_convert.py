@@ -33,6 +33,7 @@ from command_line import (
 )
 from folders import MODELS
 from onnx import helper, numpy_helper
+from short_descriptors import tensor_desc
 from terminal import run_on_terminal
 
 import onnxgather as og
@@ -95,7 +96,7 @@ class TestVerify:
     @pytest.mark.parametrize("policy", POLICIES)
     def test_an_index_out_of_range_is_a_case_too(self, policy: str) -> None:
         """Also where DirectML reads what lies behind the elements."""
-        padded = og.TensorDesc("FLOAT32", [4, 3], total_tensor_size_in_bytes=64)
+        padded = tensor_desc("FLOAT32 4x3 bytes 64")
         desc = msgspec.structs.replace(DESC, input_tensor=padded)
         program("a.json", desc, indices=np.array([[2, 9]], np.uint32))
         resources = read_json("a.json")["resources"]

@@ -8,7 +8,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import islice, product
 from pathlib import Path
 from typing import Any, get_args
@@ -33,6 +32,7 @@ from folders import MODELS
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
 from rings import one_quick_in
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -60,6 +60,18 @@ stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a sc
 def save(model: onnx.ModelProto, path: str = "m.onnx") -> str:
     Path(path).write_bytes(model.SerializeToString())
     return path
+
+
+def ours(policy: OutOfRange = "clamp", target: Target = "portable") -> str:
+    """Write the model of DESC; return its path."""
+    return save(og.to_onnx(DESC, policy, target))
+
+
+def first_line(line: str, told: str = "") -> str:
+    """Return the first line of a command that succeeds and warns of this alone."""
+    code, text, error = outcome(line)
+    assert (code, error) == (0, told)
+    return text.splitlines()[0]
 
 
 def inputs(indices: Any = ((2, 7),), **names: str) -> str:
@@ -153,7 +165,7 @@ class TestRoundTrip:
         assert text.startswith(f"output[{at}] = input[")
 
     def test_repro_finds_nothing_wrong(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert outcome("repro m.onnx -o out") == (
             0,
             "3 cases pass on lane cpu: nothing to reproduce\n",
@@ -244,14 +256,14 @@ class TestNames:
         assert "cpu: 3 cases, 3 PASS" in text
         given = inputs([[2, 0]], **names)
         assert (
-            output_of("run m.onnx", *given)
+            output_of(f"run m.onnx {given}")
             == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
         )
         assert (
-            output_of("explain m.onnx --at 1,1", *given)
+            output_of(f"explain m.onnx --at 1,1 {given}")
             == "output[1,1] = input[1, indices[1]] = input[1, 0] = 3\n"
         )
-        text = output_of("check m.onnx", *given)
+        text = output_of(f"check m.onnx {given}")
         assert "m.onnx: the given inputs  PASS" in text
         # A refusal counts beside an output for valid indices, which has the names too.
         text = output_of(f"check m.onnx {inputs(**names)}")
@@ -269,7 +281,7 @@ class TestNames:
 
 class TestRun:
     def test_it_asks_for_inputs(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert (
             error_of("run m.onnx")
             == "--inputs FILE.npz must come with m.onnx, which has no data"
@@ -307,7 +319,7 @@ class TestRun:
     def test_it_runs_as_it_is(
         self, policy: OutOfRange, printed: str, told: str
     ) -> None:
-        save(og.to_onnx(DESC, policy))
+        ours(policy)
         assert outcome(f"run m.onnx {inputs()}") == (
             0,
             f"Resource 'OutputTensor': {printed}\n",
@@ -318,7 +330,7 @@ class TestRun:
         )
 
     def test_an_error_is_a_finding(self) -> None:
-        save(og.to_onnx(DESC, "error"))
+        ours("error")
         assert (
             error_of(f"run m.onnx {inputs()}", code=1)
             == "m.onnx: IndicesTensor[0,1] must be in [0, 3), got 7"
@@ -351,13 +363,13 @@ class TestRun:
     def test_options_for_another_model_are_refused(
         self, options: str, rule: str
     ) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert error_of(f"run m.onnx {inputs()} {options}") == rule
 
 
 class TestExplain:
     def test_names_stand_for_indices(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert (
             output_of("explain m.onnx --at 1,0")
             == "output[1,0] = input[1, IndicesTensor[0,0]]\n"
@@ -375,7 +387,7 @@ class TestExplain:
         }
 
     def test_inputs_give_the_elements_of_the_model_and_of_directml(self) -> None:
-        save(og.to_onnx(DESC, "zero"))
+        ours("zero")
         assert outcome(f"explain m.onnx --at 1,1 {inputs()}") == (
             0,
             (
@@ -390,7 +402,7 @@ class TestExplain:
         )
 
     def test_a_place_outside_is_a_sentence(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert error_of("explain m.onnx --at 1,9") == (
             "Invalid value for --at: at must have 2 coordinates within"
             " OutputTensor.Sizes [4, 2], got [1, 9]"
@@ -411,7 +423,7 @@ class TestCheckOptions:
     def test_options_for_another_model_are_refused(
         self, options: list[str], told: str
     ) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         program("p.json")
         code, text, error = outcome("check p.json m.onnx", *options)
         assert (code, text) == (2, "")
@@ -427,7 +439,7 @@ class TestCheckOptions:
         [("--wrap", "--wrap"), ("--target cpu", "--target cpu")],
     )
     def test_repro_refuses_them_too(self, option: str, told: str) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert (
             error_of(f"repro m.onnx -o out {option}")
             == f"{told} must not come with m.onnx, as a model runs as it is"
@@ -435,14 +447,14 @@ class TestCheckOptions:
 
     @pytest.mark.parametrize("option", ["--target", "--model"])
     def test_certify_proves_the_file_itself(self, option: str) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         value = "cpu" if option == "--target" else save(og.to_onnx(DESC), "o.onnx")
         assert error_of(f"certify m.onnx {option}", value) == (
             f"{option} must not come with m.onnx, as the file itself is proved"
         )
 
     def test_certify_takes_policy_and_target_of_the_model_of_an_option(self) -> None:
-        save(og.to_onnx(DESC, "zero", "cpu"))
+        ours("zero", "cpu")
         assert output_of("certify", program("p.json"), "--model", "m.onnx") == (
             "policy zero: an index out of range gives 0\n"
             "p.json: $.dispatchables.gather: zero, m.onnx: proved\n"
@@ -450,7 +462,7 @@ class TestCheckOptions:
         )
 
     def test_another_policy_is_asked_of_the_file(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         code, text, _ = outcome("check m.onnx --out-of-range zero")
         assert code == 1
         assert "m.onnx: wild indices            DIFF" in text
@@ -459,7 +471,7 @@ class TestCheckOptions:
         assert text.splitlines()[1].startswith("m.onnx: zero: refuted: where ")
 
     def test_cases_are_listed_and_chosen_by_name(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert outcome("check m.onnx --list") == (
             0,
             "".join(f"m.onnx: {name}\n" for name in DRAWN),
@@ -537,7 +549,7 @@ class TestChangedWithItsDigest:
 
     def test_the_line_again_works_with_inputs(self) -> None:
         given = inputs([[2, 0]])
-        code, text, error = outcome(f"check {fake()}", *given)
+        code, text, error = outcome(f"check {fake()} {given}")
         assert (code, error) == (1, "")
         (command,) = [
             line.partition("again: ")[2]
@@ -593,7 +605,7 @@ class TestChangedWithItsDigest:
 
     def test_repro_takes_a_case_or_inputs(self) -> None:
         fake()
-        for given in (["--case", "wild indices"], [*inputs([[2, 2]])]):
+        for given in (("--case", "wild indices"), inputs([[2, 2]]).split()):
             code, text, _ = outcome("repro m.onnx -o out", *given)
             assert (code, text.endswith("; repro.py shows it\n")) == (0, True)
         assert output_of(f"repro m.onnx -o out {inputs([[1, 0]])}") == (
@@ -753,9 +765,10 @@ class TestChangedWithoutDigest:
         )
 
     def test_show_shows_its_nodes(self) -> None:
-        code, text, error = outcome(f"show {self.changed()}")
-        assert (code, error) == (0, f"m.onnx: {ANOTHER}, {AS_ANY}\n")
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert (
+            first_line(f"show {self.changed()}", f"m.onnx: {ANOTHER}, {AS_ANY}\n")
+            == "m.onnx: node 'OutputTensor'"
+        )
 
     def test_check_takes_its_nodes(self) -> None:
         told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
@@ -801,7 +814,7 @@ class TestChangedWithoutDigest:
 
     def test_a_node_that_is_asked_for_is_one_of_the_graph(self) -> None:
         """Of a model of ours, too: then nothing is said of its metadata."""
-        save(og.to_onnx(DESC))
+        ours()
         text = output_of("show m.onnx --node OutputTensor")
         assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
         assert "IndicesTensor    INT32 [1, 2]" in text
@@ -811,9 +824,7 @@ class TestOthers:
     def test_a_network_of_ours_and_a_relu_is_read_as_any_model(self) -> None:
         save(merged_with_relu(og.to_onnx(DESC)))
         told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
-        code, text, error = outcome("show m.onnx")
-        assert (code, error) == (0, told)
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert first_line("show m.onnx", told) == "m.onnx: node 'OutputTensor'"
         code, text, error = outcome(f"check m.onnx {inputs()}")
         assert (code, error) == (0, told)
         assert "m.onnx: main graph: node 'OutputTensor'  PASS" in text
@@ -830,17 +841,11 @@ class TestOthers:
 
     def test_metadata_of_another_descriptor_name_the_file(self) -> None:
         other = og.to_dict(
-            og.GatherDesc(
-                og.TensorDesc("FLOAT32", [5, 3]),
-                og.TensorDesc("UINT32", [1, 2]),
-                og.TensorDesc("FLOAT32", [5, 2]),
-                axis=1,
-                index_dimensions=1,
-            )
+            descriptor("GATHER: FLOAT32 5x3, UINT32 1x2, FLOAT32 5x2, 1, 1")
         )
         save(stamped(og.to_onnx(DESC), descriptor=other))
         for command in every_command():
-            assert error_of(*command) == (
+            assert error_of(command) == (
                 "m.onnx: its metadata: the model's 'InputTensor' must be FLOAT32"
                 " [5, 3], as InputTensor of the descriptor is, got FLOAT32 [4, 3]"
             ), command
@@ -863,9 +868,7 @@ class TestOthers:
     ) -> None:
         save(stamped(og.to_onnx(DESC), **fields))
         told = f"m.onnx: its metadata of onnxgather cannot be read, {AS_ANY}\n"
-        code, text, error = outcome("show m.onnx")
-        assert (code, error) == (0, told)
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert first_line("show m.onnx", told) == "m.onnx: node 'OutputTensor'"
         assert outcome("certify m.onnx") == (
             0,
             (
@@ -894,8 +897,7 @@ class TestOthers:
     def test_a_model_without_metadata_is_read_without_a_word(self) -> None:
         model = og.to_onnx(DESC)
         drop_entries(model)
-        text = output_of(f"show {save(model)}")
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert first_line(f"show {save(model)}") == "m.onnx: node 'OutputTensor'"
 
     def test_a_name_that_looks_like_our_key_is_no_entry(self) -> None:
         """The file is read for the key; only metadata have it."""
@@ -909,24 +911,24 @@ class TestOthers:
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
         )
-        text = output_of(f"show {save(model)}")
-        assert text.splitlines()[0] == "m.onnx: node 'y'"
+        assert first_line(f"show {save(model)}") == "m.onnx: node 'y'"
 
 
-def every_command() -> Iterator[list[str]]:
-    """Yield each command that reads a model, with what it needs."""
-    yield ["check", "m.onnx"]
-    yield ["certify", "m.onnx"]
-    yield ["show", "m.onnx"]
-    yield ["explain", "m.onnx", "--at", "0,0"]
-    yield ["run", "m.onnx", *inputs()]
-    yield ["repro", "m.onnx", "-o", "out"]
+def every_command() -> list[str]:
+    """Return the line of each command that reads a model, with what it needs."""
+    inputs()
+    return """check m.onnx
+certify m.onnx
+show m.onnx
+explain m.onnx --at 0,0
+run m.onnx --inputs in.npz
+repro m.onnx -o out""".splitlines()
 
 
 def test_the_whole_of_a_program_names_its_program() -> None:
     assert outcome("convert", program("p.json"), "--whole", "-o", "m.onnx")[0] == 0
     for command in every_command():
-        assert error_of(*command) == (
+        assert error_of(command) == (
             "m.onnx: the model must be of one descriptor, got the whole program"
             " 'p.json'; give the program itself"
         ), command
@@ -934,13 +936,7 @@ def test_the_whole_of_a_program_names_its_program() -> None:
 
 
 def test_a_large_model_is_checked_with_inputs_alone() -> None:
-    large = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [2**23, 1]),
-        og.TensorDesc("UINT32", [1, 2]),
-        og.TensorDesc("FLOAT32", [2, 1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    large = descriptor(f"GATHER: FLOAT32 {2**23}x1, UINT32 1x2, FLOAT32 2x1, 0, 1")
     save(og.to_onnx(large))
     sentence = (
         "m.onnx: the tensors must have at most 33,554,432 bytes to be drawn;"
@@ -965,11 +961,10 @@ class TestDirectMLItself:
     def test_it_runs_the_descriptor_and_its_formula_judges(
         self, tmp_path: Path
     ) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         by_formula = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
         lane = self.lane(tmp_path / "dll", by_formula)
-        given = ("check", "m.onnx", *inputs(), "--lanes", "cpu", "--lane", lane)
-        text = output_of(*given)
+        text = output_of(f"check m.onnx {inputs()} --lanes cpu --lane", lane)
         table, note, counts = text.split("\n\n")[1:]
         assert table.splitlines() == [
             "                          cpu   directml-dll",
@@ -998,8 +993,8 @@ class TestDirectMLItself:
         fake()
         right = "struct.pack('<8f', 2, 0, 5, 3, 8, 6, 11, 9)"
         lane = self.lane(tmp_path / "dll", right)
-        given = ("check", "m.onnx", *inputs([[2, 0]]), "--lanes", "cpu", "--lane", lane)
-        code, text, _ = outcome(*given)
+        given = f"check m.onnx {inputs([[2, 0]])} --lanes cpu --lane"
+        code, text, _ = outcome(given, lane)
         assert code == 1
         assert "m.onnx: the given inputs  DIFF  PASS, its descriptor" in text
         assert text.endswith(
@@ -1007,7 +1002,7 @@ class TestDirectMLItself:
         )
 
     def test_repro_says_that_it_runs_no_model(self, tmp_path: Path) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         lane = self.lane(tmp_path / "dll", "bytes(32)")
         assert outcome("repro m.onnx -o out --lane", lane) == (
             2,

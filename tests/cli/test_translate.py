@@ -40,6 +40,7 @@ from command_line import (
 )
 from folders import DATA, MODELS, ROOT
 from hatchling.builders.wheel import WheelBuilder
+from short_descriptors import descriptor, tensor_desc
 from terminal import run_on_terminal
 
 import onnxgather as og
@@ -134,9 +135,7 @@ class TestConvert:
         assert outcome("convert x.json --input data") == (2, "", usage + told)
 
     def test_whole_keeps_the_feature_level(self) -> None:
-        desc = msgspec.structs.replace(
-            DESC, indices_tensor=og.TensorDesc("INT64", [1, 2])
-        )
+        desc = msgspec.structs.replace(DESC, indices_tensor=tensor_desc("INT64 1x2"))
         program("x.json", desc, indices=np.array([[2, 0]], np.int64))
         assert error_of("convert --whole x.json --feature-level 2_1", code=1) == (
             "x.json: $.commands: the feature level must be at most 2_1, got "
@@ -511,13 +510,7 @@ class TestConvert:
             assert stem + b".json: $.commands[0] (gather)  PASS\n" in table
 
 
-BYTES = og.GatherDesc(
-    og.TensorDesc("UINT8", [4]),
-    og.TensorDesc("INT32", [3]),
-    og.TensorDesc("UINT8", [3]),
-    axis=0,
-    index_dimensions=1,
-)
+BYTES = descriptor("GATHER: UINT8 4, INT32 3, UINT8 3, 0, 1")
 
 
 class TestRun:
@@ -629,13 +622,7 @@ class TestRun:
     def test_out_of_range_chooses_the_policy_and_directml_is_the_default(
         self, options: str, printed: str, told: str
     ) -> None:
-        desc = og.GatherDesc(
-            og.TensorDesc("INT16", [3]),
-            og.TensorDesc("INT32", [3]),
-            og.TensorDesc("INT16", [3]),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = descriptor("GATHER: INT16 3, INT32 3, INT16 3, 0, 1")
         # -9 + 3 wraps far past the end, and the last element of the padded buffer is 0.
         data, indices = np.array([0, 3, 2], np.int16), np.array([9, 1, -9], np.int32)
         program("x.json", desc, data, indices)
@@ -923,11 +910,9 @@ ONNX, opset 17, target portable, out of range: error
         )
 
     def test_show_prints_every_field_of_a_tensor(self) -> None:
-        desc = og.GatherElementsDesc(
-            og.TensorDesc("FLOAT16", [3, 3], [4, 1], 44, "OWNED_BY_DML", 16),
-            og.TensorDesc("INT64", [2, 3]),
-            og.TensorDesc("FLOAT16", [2, 3], [40, 1]),
-            axis=0,
+        desc = descriptor(
+            "GATHER_ELEMENTS: FLOAT16 3x3 strides 4x1 bytes 44 flags OWNED_BY_DML"
+            " alignment 16, INT64 2x3, FLOAT16 2x3 strides 40x1, 0"
         )
         data, indices = np.zeros(22, np.float16), np.zeros((2, 3), np.int64)
         program("x.json", desc, data, indices)
@@ -955,13 +940,7 @@ Formula
         assert "-> OutputTensor: float16[44]\n" in out
 
     def test_show_says_why_forms_are_passed_over(self) -> None:
-        desc = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [4, 1000]),
-            og.TensorDesc("UINT32", [1, 300]),
-            og.TensorDesc("FLOAT32", [4, 300]),
-            axis=1,
-            index_dimensions=1,
-        )
+        desc = descriptor("GATHER: FLOAT32 4x1000, UINT32 1x300, FLOAT32 4x300, 1, 1")
         data = np.zeros((4, 1000), np.float32)
         program("x.json", desc, data, np.zeros((1, 300), np.uint32))
         lines = call("show x.json --target cpu").stdout.splitlines()
@@ -1111,13 +1090,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         ]
 
     def test_explain_asks_for_the_element_of_a_big_gather(self) -> None:
-        desc = og.GatherDesc(
-            og.TensorDesc("UINT8", [5]),
-            og.TensorDesc("UINT32", [65]),
-            og.TensorDesc("UINT8", [65]),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = descriptor("GATHER: UINT8 5, UINT32 65, UINT8 65, 0, 1")
         program("x.json", desc, np.zeros(5, np.uint8), np.zeros(65, np.uint32))
         assert error_of("explain x.json") == (
             "Invalid value for --at: at must be given where OutputTensor has"

@@ -24,6 +24,7 @@ from command_line import (
     renamed,
 )
 from folders import MODELS
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.options import POLICIES, OutOfRange
@@ -157,13 +158,7 @@ def test_several_modules_do_not_go_to_one_file() -> None:
 
 
 def test_a_refusal_names_the_gather() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("INT16", [4]),
-        og.TensorDesc("INT32", [2]),
-        og.TensorDesc("INT16", [2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: INT16 4, INT32 2, INT16 2, 0, 1")
     data = np.zeros(4, np.int16)
     program("x.json", desc, data, np.zeros(2, np.int32))
     assert error_of("convert x.json --target webnn --form typed") == (

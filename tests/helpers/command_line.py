@@ -13,22 +13,17 @@ import numpy as np
 import onnxruntime
 import pytest
 from click.testing import CliRunner, Result
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.programs.writer import write_program
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
 SIGNED_DESC = og.GatherDesc(
     DESC.input_tensor,
-    og.TensorDesc("INT64", [1, 2]),
+    tensor_desc("INT64 1x2"),
     DESC.output_tensor,
     axis=1,
     index_dimensions=1,

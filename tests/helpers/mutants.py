@@ -21,6 +21,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper, parser
 from report_samples import small
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.cli.terminal import json_bytes
@@ -59,12 +60,7 @@ _DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 _INDICES = np.array([[2, 0], [1, -1]])
 
 GATHER = (
-    og.GatherElementsDesc(
-        og.TensorDesc("FLOAT32", [4, 3]),
-        og.TensorDesc("INT64", [4, 2]),
-        og.TensorDesc("FLOAT32", [4, 2]),
-        axis=1,
-    ),
+    descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1"),
     _DATA,
     np.array([[2, 0], [1, -1], [0, 0], [1, 2]]),
 )
@@ -471,18 +467,16 @@ VARIANTS: list[Callable[[Any], Any]] = [
 ]
 """Other arrays that a person may have in place of a plain one."""
 
-HUGE = og.GatherElementsDesc(
-    og.TensorDesc("UINT8", [2**31]),
-    og.TensorDesc("UINT32", [2**31], [0]),
-    og.TensorDesc("UINT8", [2**31], [1], 2**32 - 4),
-    axis=0,
+HUGE = descriptor(
+    f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 {2**31} strides 0, "
+    f"UINT8 {2**31} strides 1 bytes {2**32 - 4}, 0"
 )
 """A descriptor of a gather that needs gigabytes."""
 
 _SCALARS = og.GatherND1Desc(
-    og.TensorDesc("UINT64", [2, 3]),
-    og.TensorDesc("INT32", [2, 1], [1, 0]),
-    og.TensorDesc("UINT64", [1, 2], [4, 2]),
+    tensor_desc("UINT64 2x3"),
+    tensor_desc("INT32 2x1 strides 1x0"),
+    tensor_desc("UINT64 1x2 strides 4x2"),
     *(2, 2, 1),
 )
 _MODEL = og.to_onnx(GATHER[0])

@@ -10,6 +10,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import helper, numpy_helper
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.options import OutOfRange
@@ -24,12 +25,9 @@ pytest.importorskip("z3")
 
 def gather(index_type: str = "INT64", count: int = 3) -> og.GatherDesc:
     """A GATHER of rows of two, with strides in the output."""
-    return og.GatherDesc(
-        og.TensorDesc("FLOAT32", [5, 2]),
-        og.TensorDesc(index_type, [1, count]),
-        og.TensorDesc("FLOAT32", [count, 2], strides=[3, 1]),
-        axis=0,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: FLOAT32 5x2, {index_type} 1x{count}, "
+        f"FLOAT32 {count}x2 strides 3x1, 0, 1"
     )
 
 
@@ -126,13 +124,7 @@ def test_a_refuted_model_has_its_smallest_counterexample(
 
 
 def test_a_large_model_has_coordinates_in_its_counterexample() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("UINT8", [5, 3000]),
-        og.TensorDesc("INT32", [1, 4]),
-        og.TensorDesc("UINT8", [4, 3000]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: UINT8 5x3000, INT32 1x4, UINT8 4x3000, 0, 1")
     shown = refuted(desc, "clamp", changed(desc, "clamp", last_index=3))
     assert shown == Counterexample({0: 4}, 127, 0, 63, 111)
 
@@ -227,13 +219,7 @@ def test_a_model_that_always_fails_is_refuted() -> None:
 
 def test_a_model_that_differs_without_optimizations_alone_is_refuted() -> None:
     """ONNX Runtime drops a gather of which only a Shape is taken, which may fail."""
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [5]),
-        og.TensorDesc("INT64", [3]),
-        og.TensorDesc("FLOAT32", [3]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: FLOAT32 5, INT64 3, FLOAT32 3, 0, 1")
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     graph (float[5] InputTensor, int64[3] IndicesTensor) => (float[3] OutputTensor)
@@ -253,13 +239,7 @@ def test_a_model_that_differs_without_optimizations_alone_is_refuted() -> None:
 
 
 def test_positions_with_the_same_data_are_told_apart_by_other_data() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [300]),
-        og.TensorDesc("INT64", [1]),
-        og.TensorDesc("FLOAT32", [1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: FLOAT32 300, INT64 1, FLOAT32 1, 0, 1")
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     graph (float[300] InputTensor, int64[1] IndicesTensor) => (float[1] OutputTensor)
@@ -278,13 +258,7 @@ def test_positions_with_the_same_data_are_told_apart_by_other_data() -> None:
 
 
 def test_an_attribute_that_is_neither_0_nor_1_is_not_guessed_at() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [3]),
-        og.TensorDesc("INT64", [1]),
-        og.TensorDesc("FLOAT32", [1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: FLOAT32 3, INT64 1, FLOAT32 1, 0, 1")
     text = """
     <ir_version: 8, opset_import: ["" : 17]>
     graph (float[3] InputTensor, int64[1] IndicesTensor) => (float[1] OutputTensor)

@@ -10,19 +10,14 @@ import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.proving.certify import certify
 
 pytest.importorskip("z3")
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [5]),
-    og.TensorDesc("INT64", [3]),
-    og.TensorDesc("FLOAT32", [3]),
-    axis=0,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 5, INT64 3, FLOAT32 3, 0, 1")
 LAST = (
     "near = Clip(IndicesTensor, low, high)\n OutputTensor = Gather(InputTensor, near)"
 )

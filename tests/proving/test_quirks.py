@@ -24,8 +24,8 @@ from folders import ROOT
 from onnx import TensorProto, helper
 from packaging.version import Version
 from rings import one_quick_in
+from short_descriptors import descriptor
 
-import onnxgather as og
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup
 from onnxgather.core.options import OutOfRange
 from onnxgather.proving import operators, quirks
@@ -39,13 +39,7 @@ from onnxgather.proving.quirks import (
 
 pytest.importorskip("z3")
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [5]),
-    og.TensorDesc("INT64", [3]),
-    og.TensorDesc("FLOAT32", [3]),
-    axis=0,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 5, INT64 3, FLOAT32 3, 0, 1")
 VERSION = onnxruntime.__version__
 LARGEST = 2**63 - 1
 

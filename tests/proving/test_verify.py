@@ -19,6 +19,7 @@ from folders import MODELS
 from onnx import numpy_helper
 from random_programs import random_program
 from rings import but_slow, by_ring, quick_alone
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -42,12 +43,8 @@ PAIRS = [*itertools.product(POLICIES, TARGETS)]
 
 def gather(data_type: str, size: int, index_type: str = "UINT32") -> og.GatherDesc:
     """Return a descriptor that takes one of so many elements."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [size]),
-        og.TensorDesc(index_type, [1]),
-        og.TensorDesc(data_type, [1]),
-        axis=0,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: {data_type} {size}, {index_type} 1, {data_type} 1, 0, 1"
     )
 
 
