@@ -17,10 +17,15 @@ from command_line import (
     json_of,
     outcome,
     output_of,
+    read_bytes,
     read_json,
+    read_text,
+    write_json,
+    write_text,
 )
 from folders import MODELS
 from google.protobuf.message import EncodeError
+from messages import rows_of
 from onnx_graphs import constant, written
 from rings import one_quick_in
 
@@ -313,7 +318,7 @@ not proved    2 gathers; the size is unknown behind shrink (SpaceToDepth); `--sh
 def test_gathers_of_one_cause_share_a_line() -> None:
     path = pooled()
     for name in ("a.onnx", "b.onnx"):
-        Path(name).write_bytes(Path(path).read_bytes())
+        Path(name).write_bytes(read_bytes(path))
     text = outcome("audit a.onnx b.onnx")[1]
     cause = (
         "the size is unknown behind shrink (SpaceToDepth);"
@@ -414,7 +419,7 @@ def test_several_models_have_what_options_say_of_them_once() -> None:
     paths = [embedding(TOKENS)]
     for number in range(10):
         paths.append(f"m{number}.onnx")
-        Path(paths[-1]).write_bytes(Path("m.onnx").read_bytes())
+        Path(paths[-1]).write_bytes(read_bytes("m.onnx"))
     options = ("--range", "ids=0:2", "--levels", "none")
     text = outcome("audit", *paths, *options)[1]
     told = given_line("m.onnx and 10 more models: each value of ids is from 0 to 2")
@@ -467,11 +472,11 @@ def test_what_the_contract_assumes_is_told_with_allow_empty_too() -> None:
 def test_a_tokenizer_gives_the_range_of_ids() -> None:
     path = embedding(TOKENS)
     told: dict[str, Any] = {"model": {"vocab": {"a": 0, "b": 3}}}
-    Path("t.json").write_text(json.dumps(told), encoding="utf-8")
+    write_json("t.json", told)
     given = ("--tokenizer", "t.json", "--fail-on", "proved-if")
     assert call(f"audit {path}", *given).exit_code == 0
     told["added_tokens"] = [{"id": 4, "content": "[PAD]"}]
-    Path("t.json").write_text(json.dumps(told), encoding="utf-8")
+    write_json("t.json", told)
     code, text, _ = outcome(f"audit {path}", *given)
     said = (
         "can leave its axis: the tokenizer of ids has ids to 4, and the axis has 4"
@@ -486,34 +491,31 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (
-            "--range ids=-4:-1 --tokenizer t.json",
-            (
-                "two conditions exclude each other: each value of ids is from -4 to -1,"
-                " and each value of ids is 0"
-            ),
-        ),
-        ("--assume none.json", "none.json: no such file or directory"),
-        ("--assume t.json", "t.json: $ must not have model"),
-        (
-            "--assume t.json --contract t.json",
-            "t.json must not be written, as it is an input",
-        ),
-        (
-            "--tokenizer ids=t.json --json=t.json",
-            "t.json must not be written, as it is an input",
-        ),
-        (
-            "--contract a --json=a",
-            "a must not be written twice, for --json and --contract",
-        ),
-    ],
+    rows_of("""
+--range ids=-4:-1 --tokenizer t.json
+two conditions exclude each other: each value of ids is from -4 to -1, and each value of
+ids is 0
+
+--assume none.json
+none.json: no such file or directory
+
+--assume t.json
+t.json: $ must not have model
+
+--assume t.json --contract t.json
+t.json must not be written, as it is an input
+
+--tokenizer ids=t.json --json=t.json
+t.json must not be written, as it is an input
+
+--contract a --json=a
+a must not be written twice, for --json and --contract
+"""),
 )
 def test_a_condition_that_cannot_be_is_one_sentence(
     arguments: str, sentence: str
 ) -> None:
-    Path("t.json").write_text('{"model": {"vocab": {"a": 0}}}', encoding="utf-8")
+    write_text("t.json", '{"model": {"vocab": {"a": 0}}}')
     assert error_of(f"audit {embedding()} {arguments}") == sentence
 
 
@@ -564,7 +566,7 @@ next          to see what is open in a model, and what would tell more; the wors
     onnxgather audit m.onnx
 """
     )
-    Path("two.onnx").write_bytes(Path("m.onnx").read_bytes())
+    Path("two.onnx").write_bytes(read_bytes("m.onnx"))
     text = outcome("audit m.onnx two.onnx --fail-on proved-if")[1]
     said = "m.onnx: tokens (Gather, main graph) and 1 more in 2 models: each value of"
     assert text.count(f"\nproved if     {said} ids is from -4 to 3\n") == 1
@@ -579,7 +581,7 @@ next          to see what is open in a model, and what would tell more; the wors
     onnxgather audit m.onnx
 """)
     code = outcome("audit m.onnx n.onnx --html a.html --jobs 2")[0]
-    page = Path("a.html").read_text(encoding="utf-8")
+    page = read_text("a.html")
     assert (code, "m.onnx" in page, "n.onnx" in page) == (0, True, True)
     code, text, _ = outcome("audit m.onnx none.onnx n.onnx --json")
     assert (code, json.loads(text)["unusable"]) == (2, [error[7:-1]])
@@ -610,7 +612,7 @@ def test_the_first_line_counts_models_that_the_given_inputs_do_not_fit() -> None
     said = "the given inputs hold 'ids', but the model's inputs are 'x'"
     errors = [f"Error: ./{name}: {said}\n" for name in ("n.onnx", "o.onnx")]
     assert error == "".join(errors) + "written: a.html\n"
-    page = Path("a.html").read_text(encoding="utf-8")
+    page = read_text("a.html")
     headline, rest = line.split("; ")
     assert f"<h1>{headline}</h1>" in page
     assert f'class="more">{rest}' in page
@@ -627,7 +629,7 @@ def test_inputs_are_of_one_model() -> None:
 def test_inputs_are_made_in_range() -> None:
     path = str(MODELS / "networks" / "keywords.onnx")
     assert call(f"audit {path} --write-inputs x.npz").exit_code == 0
-    content = Path("x.npz").read_bytes()
+    content = read_bytes("x.npz")
     with np.load("x.npz") as made:
         words = made["words"]
     assert (words.dtype, words.ndim) == (np.int64, 2)
@@ -640,7 +642,7 @@ def test_inputs_are_made_in_range() -> None:
         == "x.npz must not be written, as it is an input"
     )
     assert call(f"audit {path} --write-inputs y.npz").exit_code == 0
-    assert Path("y.npz").read_bytes() == content
+    assert read_bytes("y.npz") == content
     given = "--shape words=2,7 --range words=3:4 --write-inputs z.npz"
     assert call(f"audit {path} {given}").exit_code == 0
     with np.load("z.npz") as made:
@@ -673,7 +675,7 @@ def test_inputs_are_made_from_the_one_audit_of_the_model(
 
 def test_json_has_every_field_of_schema_3() -> None:
     path = embedding(TOKENS)
-    digest = f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+    digest = f"sha256:{hashlib.sha256(read_bytes(path)).hexdigest()}"
     code, text, _ = outcome(f"audit {path} --range ids=-4:5 --json")
     assert code == 1
     condition = {

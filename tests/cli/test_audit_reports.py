@@ -19,9 +19,14 @@ from command_line import (
     json_of,
     outcome,
     output_of,
+    read_bytes,
     read_json,
+    read_text,
+    write_json,
+    write_text,
 )
 from html_page import HOSTILE
+from messages import rows_of
 from onnx_graphs import constant, written
 from runtime_faults import IS_OLD
 
@@ -230,8 +235,8 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
     }
     (run,) = read_json("a.sarif")["runs"]
     assert run["properties"] == {"verdict": line}
-    assert Path("a.md").read_text(encoding="utf-8").startswith(f"## {line}\n")
-    page = Path("a.html").read_text(encoding="utf-8")
+    assert read_text("a.md").startswith(f"## {line}\n")
+    page = read_text("a.html")
     headline, rest = line.split("; ", 1)
     assert f"<h1>{headline}</h1>" in page
     assert f'<p class="more">{rest}</p>' in page
@@ -462,13 +467,13 @@ class TestBaseline:
         assert baseline("ci/b.json") == KNOWN[2:]
         write_baseline("m/c.onnx m", "ci/b.json")
         assert baseline("ci/b.json") == KNOWN
-        content = Path("ci/b.json").read_bytes()
+        content = read_bytes("ci/b.json")
         assert content.startswith(
             b'{\n  "schema": 1,\n  "findings": [\n    {\n      "model": "../m/a b'
         )
         assert content.endswith(b"}\n  ]\n}\n")
         write_baseline(path="ci/b.json")
-        assert Path("ci/b.json").read_bytes() == content
+        assert read_bytes("ci/b.json") == content
 
     def test_a_finding_with_another_condition_is_new(self) -> None:
         write_baseline()
@@ -479,7 +484,7 @@ class TestBaseline:
         assert entry["conditions"] == ["each value of ids is from -4 to 3"]
         # The table had five rows when the baseline was written.
         entry["conditions"] = ["each value of ids is from -5 to 4"]
-        Path("b.json").write_text(json.dumps(content), encoding="utf-8")
+        write_json("b.json", content)
         code, text, _ = outcome(COMPARED)
         assert code == 1
         assert text.endswith(
@@ -489,7 +494,7 @@ class TestBaseline:
         )
         # An entry that a person writes may leave the conditions out.
         del entry["conditions"]
-        Path("b.json").write_text(json.dumps(content), encoding="utf-8")
+        write_json("b.json", content)
         assert outcome(COMPARED)[0] == 0
         write_baseline()
         findings = read_json("b.json")["findings"]
@@ -564,15 +569,13 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
     def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
         text = outcome("audit m/c.onnx --write-baseline -")[1]
         for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
-            Path("b.json").write_text(
-                text.replace("out-of-range", state), encoding="utf-8"
-            )
+            write_text("b.json", text.replace("out-of-range", state))
             told = outcome("audit m/c.onnx --baseline b.json")
             assert (told[0], "0 gone" in told[1]) == (code, True)
         save("m/c.onnx", ODD + "[fixed] row = Gather(table, ids)")
         assert outcome(f"audit m/c.onnx {STRICT} --baseline b.json")[0] == 0
         refused = text.replace("out-of-range", "refused")
-        Path("b.json").write_text(refused, encoding="utf-8")
+        write_text("b.json", refused)
         assert outcome(f"audit m/c.onnx {STRICT} --baseline b.json")[0] == 1
 
     def test_reasons_stay_where_the_finding_does(self) -> None:
@@ -580,7 +583,7 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         found = read_json("b.json")
         for one in found["findings"]:
             one["reason"] = f"why {one['node']}"
-        Path("b.json").write_text(json.dumps(found), encoding="utf-8")
+        write_json("b.json", found)
         save("m/a b.onnx", OPEN + "[wild] row = Gather(table, far)")
         write_baseline()
         assert baseline() == [
@@ -612,7 +615,7 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         call("audit m/c.onnx --write-baseline b.json")
         found = read_json("b.json")
         found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
-        Path("b.json").write_text(json.dumps(found), encoding="utf-8")
+        write_json("b.json", found)
         given = "audit m/c.onnx --baseline b.json"
         root = ET.fromstring(outcome(f"{given} --junit -")[1])
         texts = [(one.tag, one.text) for case in root.iter("testcase") for one in case]
@@ -638,18 +641,23 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
+        *rows_of("""
+[]
+b.json: $ must be `object`, got `array`
+
+{"schema": 2, "findings": []}
+b.json: $.schema must be a value that docs/models.md lists, got 2
+
+{"schema": 1}
+b.json: $ must have findings
+
+{"schema": 1, "findings": [{}]}
+b.json: $.findings[0] must have model
+
+{"schema": 1, "findings": [{"model": 1}]}
+b.json: $.findings[0].model must be `str`, got `int`
+"""),
         ("", "b.json: $ must be whole JSON, got an empty or cut file"),
-        ("[]", "b.json: $ must be `object`, got `array`"),
-        (
-            '{"schema": 2, "findings": []}',
-            "b.json: $.schema must be a value that docs/models.md lists, got 2",
-        ),
-        ('{"schema": 1}', "b.json: $ must have findings"),
-        ('{"schema": 1, "findings": [{}]}', "b.json: $.findings[0] must have model"),
-        (
-            '{"schema": 1, "findings": [{"model": 1}]}',
-            "b.json: $.findings[0].model must be `str`, got `int`",
-        ),
         (
             (
                 '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n",'
@@ -674,40 +682,37 @@ def test_a_broken_baseline_is_one_sentence(
     option: str, content: str, sentence: str
 ) -> None:
     path = save("m.onnx", WRONG)
-    Path("b.json").write_text(content, encoding="utf-8")
+    write_text("b.json", content)
     assert error_of(f"audit {path} {option} b.json") == sentence
-    assert Path("b.json").read_text(encoding="utf-8") == content
+    assert read_text("b.json") == content
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        ("--baseline none.json", "none.json: no such file or directory"),
-        (
-            "--write-baseline m.onnx",
-            "m.onnx must not be written, as it is an input",
-        ),
-        (
-            "--baseline b.json --json=b.json",
-            "b.json must not be written, as it is an input",
-        ),
-        (
-            "--sarif ./m.onnx",
-            "./m.onnx must not be written, as it is an input: m.onnx",
-        ),
-        (
-            "--sarif x --write-baseline x",
-            "x must not be written twice, for --sarif and --write-baseline",
-        ),
-    ],
+    rows_of("""
+--baseline none.json
+none.json: no such file or directory
+
+--write-baseline m.onnx
+m.onnx must not be written, as it is an input
+
+--baseline b.json --json=b.json
+b.json must not be written, as it is an input
+
+--sarif ./m.onnx
+./m.onnx must not be written, as it is an input: m.onnx
+
+--sarif x --write-baseline x
+x must not be written twice, for --sarif and --write-baseline
+"""),
 )
 def test_what_cannot_be_read_or_written_is_one_sentence(
     arguments: str, sentence: str
 ) -> None:
     path = save("m.onnx", WRONG)
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     assert error_of(f"audit {path} {arguments}") == sentence
-    assert Path(path).read_bytes() == content
+    assert read_bytes(path) == content
 
 
 def test_a_baseline_is_compared_or_written() -> None:

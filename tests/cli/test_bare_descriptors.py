@@ -19,7 +19,10 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
+    write_json,
+    write_text,
 )
 from fake_directml import done, fake_folder
 from short_descriptors import descriptor, tensor_desc
@@ -41,7 +44,7 @@ INPUTS = "--inputs must come with a model or with one descriptor alone"
 
 
 def write(content: Any, path: str = "bare.json") -> str:
-    Path(path).write_text(json.dumps(content), encoding="utf-8")
+    write_json(path, content)
     return path
 
 
@@ -62,7 +65,7 @@ def changed_desc(**fields: Any) -> dict[str, Any]:
 class TestOne:
     def test_convert_writes_one_model(self) -> None:
         assert output_of(f"convert {write(BARE)}") == "bare.json -> bare.onnx\n"
-        made = Path("bare.onnx").read_bytes()
+        made = read_bytes("bare.onnx")
         assert made == og.to_onnx(DESC).SerializeToString()
 
     def test_certify_proves_its_model(self) -> None:
@@ -251,7 +254,7 @@ class TestForms:
 
     def test_comments_and_trailing_commas_are_read(self) -> None:
         text = json.dumps(BARE)
-        Path("bare.json").write_text(f"// by hand\n{text[:-1]},}}", encoding="utf-8")
+        write_text("bare.json", f"// by hand\n{text[:-1]},}}")
         (dispatch,) = load("bare.json").dispatches
         assert dispatch.descriptor == DESC
 
@@ -373,7 +376,7 @@ class TestLists:
             == "list.json -> list.1.onnx\nlist.json -> list.2.onnx\n"
         )
         for path, desc in (("list.1.onnx", DESC), ("list.2.onnx", ELEMENTS)):
-            assert Path(path).read_bytes() == og.to_onnx(desc).SerializeToString()
+            assert read_bytes(path) == og.to_onnx(desc).SerializeToString()
 
     def test_a_list_of_one_is_one_descriptor(self) -> None:
         write([BARE], "list.json")

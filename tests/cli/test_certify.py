@@ -20,8 +20,10 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
 )
+from messages import rows_of
 from short_descriptors import tensor_desc
 
 import onnxgather as og
@@ -143,7 +145,7 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
 
 def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
     """As in check and show."""
-    made = ModelProto.FromString(Path(model()).read_bytes())
+    made = ModelProto.FromString(read_bytes(model()))
     del made.metadata_props[:]
     Path("m.onnx").write_bytes(made.SerializeToString())
     assert output_of("certify m.onnx") == (
@@ -190,36 +192,26 @@ def test_two_jobs_give_what_one_gives() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        *rows_of("""
+a.json b.json --model m.onnx
+Error: --model must come with one descriptor and one pair of rule and target, got 2 and
+1
+
+a.json --model m.onnx --target cpu --target portable
+Error: --model must come with one descriptor and one pair of rule and target, got 1 and
+2
+
+a.json --target cpu,native
+Error: Invalid value for '--target': 'cpu,native' is not one of 'portable', 'cpu',
+'webgpu', 'native', 'webnn'.
+
+a.json --timeout 0
+Error: Invalid value for '--timeout': 0.0 is not in the range x>0.
+
+a.json --json=a.json
+Error: a.json must not be written, as it is an input
+"""),
         ("", "Error: Missing argument 'FILE...'."),
-        (
-            "a.json b.json --model m.onnx",
-            (
-                "Error: --model must come with one descriptor and one pair of rule and"
-                " target, got 2 and 1"
-            ),
-        ),
-        (
-            "a.json --model m.onnx --target cpu --target portable",
-            (
-                "Error: --model must come with one descriptor and one pair of rule and"
-                " target, got 1 and 2"
-            ),
-        ),
-        (
-            "a.json --target cpu,native",
-            (
-                "Error: Invalid value for '--target': 'cpu,native' is not one of"
-                " 'portable', 'cpu', 'webgpu', 'native', 'webnn'."
-            ),
-        ),
-        (
-            "a.json --timeout 0",
-            "Error: Invalid value for '--timeout': 0.0 is not in the range x>0.",
-        ),
-        (
-            "a.json --json=a.json",
-            "Error: a.json must not be written, as it is an input",
-        ),
     ],
 )
 def test_wrong_usage_is_a_sentence(arguments: str, said: str) -> None:

@@ -23,9 +23,14 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
+    read_text,
+    write_json,
+    write_text,
 )
 from folders import MODELS
+from messages import rows_of
 from msgspec.structs import replace
 from rings import one_quick_in
 from small_programs import gather, shown, small_program
@@ -103,11 +108,18 @@ class TestOutOfRange:
         one_quick_in(
             5,
             [
+                *rows_of("""
+clamp
+2 under clamp, 11 under directml
+
+zero
+0 under zero, 11 under directml
+
+directml
+11 under directml, 2 under clamp
+"""),
                 (None, "2 under clamp, 11 under directml"),
-                ("clamp", "2 under clamp, 11 under directml"),
-                ("zero", "0 under zero, 11 under directml"),
                 ("error", None),
-                ("directml", "11 under directml, 2 under clamp"),
             ],
         ),
     )
@@ -138,7 +150,7 @@ class TestOutOfRange:
         gathers = [gather("x", i, "y", 2, 2, InputTensor=longer) for i in ("i", "j")]
         resources = {"x": data, "i": (1, 0), "j": (2, 9), "y": [0.0, 0.0]}
         text = small_program(resources, gathers[0], gathers[1], shown("y"))
-        Path("x.json").write_text(text, encoding="utf-8")
+        write_text("x.json", text)
         # `run` prints DirectML's elements.
         assert outcome("run x.json")[1] == "Resource 'y': 3, 6\n"
         found = report("x.json").cases
@@ -183,81 +195,58 @@ class TestHelp:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
+            *rows_of("""
+x.json --lane cpu
+Invalid value for '--lane': must be NAME=PATH (--lanes takes a NAME alone), got 'cpu'
+
+x.json --plugin =x
+Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'
+
+x.json --require xyz
+--require must be one of cpu, got 'xyz'
+
+x.json --lanes reference
+lanes must name one beside the reference, got none
+
+x.json --lanes cpu,cpu
+lanes must differ, got 'cpu' twice
+
+x.json --lane cpu=a --lane cpu=b
+Invalid value for '--lane': must differ, got 'cpu' twice
+
+x.json --lane cpu@old=no/python
+Invalid value for '--lane': 'no/python': no such file or directory
+
+x.json --lane cpu=no-such-python
+Invalid value for '--lane': 'no-such-python': no such file or directory
+
+x.json --plugin MyExecutionProvider=libmy.so
+Invalid value for '--plugin': 'libmy.so': no such file or directory
+
+x.json --lanes cpu,openvino=bin/python
+Invalid value for '--lanes': must be names (--lane takes NAME=PATH), got
+'openvino=bin/python'
+
+x.json --lane openvino=env
+Invalid value for '--lane': must be the interpreter of an environment, got its folder
+'env'
+
+x.json --lanes ,
+Invalid value for '--lanes': must be names with commas, got ','
+
+x.json --lanes gpu
+provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract, onnx-reference,
+cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu,
+web-webnn, webnn, or ONNX Runtime's full name of one, which ends in ExecutionProvider,
+got 'gpu'; a lane on a runtime of your own needs --adapter gpu=FILE.py
+
+x.json --junit x.json
+x.json must not be written, as it is an input
+
+x.json --junit r --html ./r
+r must not be written twice, for --junit and --html
+"""),
             ("", "there is nothing to check: give a PATH, --corpus or --random N"),
-            (
-                "x.json --lane cpu",
-                (
-                    "Invalid value for '--lane': must be NAME=PATH (--lanes takes a"
-                    " NAME alone), got 'cpu'"
-                ),
-            ),
-            (
-                "x.json --plugin =x",
-                "Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'",
-            ),
-            ("x.json --require xyz", "--require must be one of cpu, got 'xyz'"),
-            (
-                "x.json --lanes reference",
-                "lanes must name one beside the reference, got none",
-            ),
-            ("x.json --lanes cpu,cpu", "lanes must differ, got 'cpu' twice"),
-            (
-                "x.json --lane cpu=a --lane cpu=b",
-                "Invalid value for '--lane': must differ, got 'cpu' twice",
-            ),
-            (
-                "x.json --lane cpu@old=no/python",
-                "Invalid value for '--lane': 'no/python': no such file or directory",
-            ),
-            (
-                "x.json --lane cpu=no-such-python",
-                (
-                    "Invalid value for '--lane': 'no-such-python': no such file or"
-                    " directory"
-                ),
-            ),
-            (
-                "x.json --plugin MyExecutionProvider=libmy.so",
-                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
-            ),
-            (
-                "x.json --lanes cpu,openvino=bin/python",
-                (
-                    "Invalid value for '--lanes': must be names (--lane takes"
-                    " NAME=PATH), got 'openvino=bin/python'"
-                ),
-            ),
-            (
-                "x.json --lane openvino=env",
-                (
-                    "Invalid value for '--lane': must be the interpreter of an"
-                    " environment, got its folder 'env'"
-                ),
-            ),
-            (
-                "x.json --lanes ,",
-                "Invalid value for '--lanes': must be names with commas, got ','",
-            ),
-            (
-                "x.json --lanes gpu",
-                (
-                    "provider must be one of openvino-runtime, opencv, tvm, iree, mnn,"
-                    " tract, onnx-reference, cpu, directml, openvino, cuda, tensorrt,"
-                    " webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
-                    " webnn, or ONNX"
-                    " Runtime's full name of one, which ends in ExecutionProvider, got"
-                    " 'gpu'; a lane on a runtime of your own needs --adapter"
-                    " gpu=FILE.py"
-                ),
-            ),
-            (
-                "x.json --junit x.json",
-                "x.json must not be written, as it is an input",
-            ),
-            (
-                "x.json --junit r --html ./r",
-                "r must not be written twice, for --junit and --html",
-            ),
         ],
     )
     def test_wrong_usage_is_one_sentence(self, arguments: str, sentence: str) -> None:
@@ -300,7 +289,7 @@ class TestStates:
         monkeypatch.setenv("COLUMNS", columns)
         name = f"{'long name ' * 3}{'n' * 20}.json"
         program(name)
-        Path("bad one.json").write_text("{")
+        write_text("bad one.json", "{")
         out = outcome("check", name, "bad one.json")[1]
         assert out.count(f"{name}:") == 1
         assert "bad one.json:" in out
@@ -313,9 +302,7 @@ class TestStates:
     def test_every_dispatch_is_a_case(self) -> None:
         content = read_json(program("x.json"))
         dispatch, printing = content["commands"]
-        Path("x.json").write_text(
-            json.dumps({**content, "commands": [dispatch, printing, dispatch]})
-        )
+        write_json("x.json", {**content, "commands": [dispatch, printing, dispatch]})
         found = report("x.json").cases
         assert [case.command for case in found] == ["$.commands[0]", "$.commands[2]"]
         assert [case.name for case in found] == [
@@ -390,19 +377,19 @@ class TestStates:
         assert code == 3
         why = "XyzExecutionProvider is not available"
         assert f"XyzExecutionProvider  did not start: {why}" in out
-        lanes = read_report(Path("r.json").read_bytes()).lanes
+        lanes = read_report(read_bytes("r.json")).lanes
         assert [str(lane.not_run)[: len(why)] for lane in lanes] == ["None", why]
         error = ElementTree.parse("r.xml").find(".//error")
         assert error is not None
         assert str(error.text).startswith(f"did not start: {why}")
-        page = Path("r.html").read_text(encoding="utf-8")
+        page = read_text("r.html")
         assert "<title>XyzExecutionProvider did not start ·" in page
 
     @pytest.mark.slow
     def test_the_worst_exit_code_counts(self) -> None:
         content = read_json(program("bad.json"))
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        Path("bad.json").write_text(json.dumps(content))
+        write_json("bad.json", content)
         program("x.json")
         missing = "--lanes XyzExecutionProvider"
         found = report("x.json bad.json", code=1)
@@ -427,9 +414,7 @@ class TestStates:
 
     def test_nothing_to_check_is_a_failure(self) -> None:
         content = read_json(program("x.json"))
-        Path("x.json").write_text(
-            json.dumps({**content, "dispatchables": {}, "commands": []})
-        )
+        write_json("x.json", {**content, "dispatchables": {}, "commands": []})
         Path("empty").mkdir()
         assert outcome("check x.json empty") == (
             2,
@@ -474,7 +459,7 @@ class TestRefusals:
         }
         wild = content["commands"][0]
         tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
-        Path("x.json").write_text(json.dumps({**content, "commands": [wild, tame]}))
+        write_json("x.json", {**content, "commands": [wild, tame]})
         assert states("x.json --out-of-range error") == [
             [("PASS", f"both refuse: {REFUSAL}")],
             [("PASS", None)],
@@ -576,7 +561,7 @@ class TestWriteKnown:
         change(monkeypatch, negative)
         asked = [program("b.json"), program("a.json"), "--random", "1"]
         assert call("check", *asked, "--write-known", "known.json").exit_code == 1
-        text = Path("known.json").read_text(encoding="utf-8")
+        text = read_text("known.json")
         (entry,) = json.loads(text)
         reason, version = entry.pop("reason"), onnxruntime.__version__
         assert entry == {
@@ -675,36 +660,38 @@ class TestWriteKnown:
         assert call("check b.json --write-known known.json").exit_code == 1
         (entry,) = read_json("known.json")
         mine = {**entry, "reason": "Signs are turned.", "link": "https://example.org/1"}
-        Path("known.json").write_text(json.dumps([mine]), encoding="utf-8")
+        write_json("known.json", [mine])
         assert call("check a.json b.json --write-known known.json").exit_code == 1
         first, second = read_json("known.json")
         assert second == mine
         assert [one["name"] for one in first["cases"]] == [
             "a.json: $.commands[[]0] (gather)"
         ]
-        before = Path("known.json").read_bytes()
+        before = read_bytes("known.json")
         assert call("check a.json b.json --write-known known.json").exit_code == 0
-        assert Path("known.json").read_bytes() == before
+        assert read_bytes("known.json") == before
         assert sorted(os.listdir()) == ["a.json", "b.json", "known.json"]
 
     @pytest.mark.parametrize(
         ("file", "sentence"),
-        [
-            ("x.json", "x.json: $ must be `array`, got `object`"),
-            (
-                "empty.json",
-                "empty.json: $ must be whole JSON, got an empty or cut file",
-            ),
-            ("list.json", "list.json: $[0] must have provider"),
-        ],
+        rows_of("""
+x.json
+x.json: $ must be `array`, got `object`
+
+empty.json
+empty.json: $ must be whole JSON, got an empty or cut file
+
+list.json
+list.json: $[0] must have provider
+"""),
     )
     def test_no_other_file_is_written_over(self, file: str, sentence: str) -> None:
         program("x.json")
         Path("empty.json").touch()
-        Path("list.json").write_text("[{}]", encoding="utf-8")
-        before = Path(file).read_bytes()
+        write_text("list.json", "[{}]")
+        before = read_bytes(file)
         assert error_of(f"check --random 1 --write-known {file}") == sentence
-        assert Path(file).read_bytes() == before
+        assert read_bytes(file) == before
 
 
 class TestParts:
@@ -799,7 +786,7 @@ class TestParts:
     def test_a_list_says_what_cannot_be_listed(self) -> None:
         content = read_json(program("bad.json"))
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        Path("bad.json").write_text(json.dumps(content))
+        write_json("bad.json", content)
         program("x.json")
         assert outcome("check x.json bad.json --list") == (
             1,
@@ -886,9 +873,9 @@ class TestReports:
         code, out, err = outcome(f"check x.json {files}")
         assert (code, err) == (0, "written: r.json\nwritten: r.xml\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
-        assert read_report(Path("r.json").read_bytes()).counts(0) == {"PASS": 1}
+        assert read_report(read_bytes("r.json")).counts(0) == {"PASS": 1}
         assert ElementTree.parse("r.xml").getroot().tag == "testsuites"
-        assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+        assert read_text("r.html").startswith("<!doctype html>")
 
     @pytest.mark.slow
     def test_json_without_a_file_prints(self) -> None:
@@ -903,14 +890,14 @@ class TestReports:
 
     def test_a_program_is_never_replaced_by_a_report(self) -> None:
         program("x.json")
-        before = Path(program("y.json")).read_bytes()
+        before = read_bytes(program("y.json"))
         code, out, _ = outcome("check x.json --json y.json")
         assert code == 0
         assert [case["file"] for case in json.loads(out)["cases"]] == [
             "x.json",
             "y.json",
         ]
-        assert Path("y.json").read_bytes() == before
+        assert read_bytes("y.json") == before
 
     @pytest.mark.slow
     def test_a_report_is_replaced(self) -> None:
@@ -918,7 +905,7 @@ class TestReports:
         assert outcome("check x.json --json=r.json")[0] == 0
         program("y.json")
         assert outcome("check x.json y.json x.json --json=r.json")[0] == 0
-        assert len(read_report(Path("r.json").read_bytes()).cases) == 2
+        assert len(read_report(read_bytes("r.json")).cases) == 2
 
     def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
         program("x.json")
@@ -953,11 +940,11 @@ class TestReports:
 
     def test_no_report_replaces_an_input(self) -> None:
         program("bad.json")
-        Path("bad.json").write_text("{}")
+        write_text("bad.json", "{}")
         content = read_json(program("x.json"))
         Path("values.bin").write_bytes(DATA_4X3.tobytes())
         content["resources"]["data"]["initialValues"] = {"sourcePath": "values.bin"}
-        Path("x.json").write_text(json.dumps(content))
+        write_json("x.json", content)
         for file, named in ("bad.json", ""), ("values.bin", r": \S*values.bin"):
             code, out, err = outcome(f"check bad.json x.json --html {file}")
             assert (code, out) == (2, "")
@@ -968,7 +955,7 @@ class TestReports:
         program("x.json")
         Path("r.json").touch()
         assert outcome("check x.json --json=r.json")[0] == 0
-        assert len(read_report(Path("r.json").read_bytes()).cases) == 1
+        assert len(read_report(read_bytes("r.json")).cases) == 1
 
 
 def test_desc_is_the_one_of_the_program() -> None:

@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from command_line import call, error_of, outcome, output_of, read_json
+from command_line import (
+    call,
+    error_of,
+    outcome,
+    output_of,
+    read_bytes,
+    read_json,
+    read_text,
+    write_text,
+)
 from network_draft import session
 from onnx_graphs import INT64, constant, info, model, node
 
@@ -46,11 +55,11 @@ def test_the_name_of_a_contract_chooses_its_format() -> None:
         code, _, error = outcome("audit m.onnx", *SPEED, "--contract", name)
         assert (code, error) == (0, f"written: {name}\n")
     assert read_json("c.json") == contract
-    assert Path("c.json").read_bytes().endswith(b"\n}\n")
-    assert Path("c.py").read_text() == guard(contract)
+    assert read_bytes("c.json").endswith(b"\n}\n")
+    assert read_text("c.py") == guard(contract)
     expected = og.contract_model(contract, "m.onnx")
     for name in ("c.onnx", "c.ONNX"):
-        content = Path(name).read_bytes()
+        content = read_bytes(name)
         assert onnx.ModelProto.FromString(content) == expected
     ok, broken = session(expected).run(None, {"ids": np.array([3, 4])})
     assert (bool(ok), broken.tolist()) == (False, [0])
@@ -142,7 +151,7 @@ def test_a_folder_of_contracts_is_assumed_by_digest() -> None:
     for k, path in enumerate(MODELS, 3):
         written(path, k)
     assert call("audit a", *SPEED, "--contract", "c").exit_code == 0
-    Path("c/tokenizer.json").write_text("{}")  # no contract, by its name
+    write_text("c/tokenizer.json", "{}")  # no contract, by its name
     strict = ("audit", *SPEED, "--fail-on", "not-proved", "--assume", "c", "--json")
     text = output_of(*strict, "a")
     states = [
@@ -173,7 +182,7 @@ def test_a_folder_without_a_contract_is_refused() -> None:
         ("{}", "c/x.contract.json: $ must have digest"),
     ):
         if text:
-            Path("c/x.contract.json").write_text(text)
+            write_text("c/x.contract.json", text)
         assert error_of("audit m.onnx --assume c") == sentence
 
 

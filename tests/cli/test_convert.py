@@ -28,10 +28,14 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
     renamed,
+    write_json,
+    write_text,
 )
 from folders import MODELS
+from messages import rows_of
 from onnx import helper, numpy_helper
 from short_descriptors import tensor_desc
 from terminal import run_on_terminal
@@ -57,7 +61,7 @@ CONVOLUTION = descriptor("DML_OPERATOR_CONVOLUTION")
 def written(path: str, value: object) -> str:
     """Write a file of JSON, and return its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(json.dumps(value), encoding="utf-8")
+    write_json(path, value)
     return path
 
 
@@ -74,7 +78,7 @@ class TestVerify:
     def test_a_line_says_what_ran_and_what_is_proved(self) -> None:
         program("a.json")
         assert output_of("convert a.json --verify") == f"a.json -> a.onnx: {PROVED}\n"
-        assert Path("a.onnx").read_bytes() == serialized(og.to_onnx(DESC))
+        assert read_bytes("a.onnx") == serialized(og.to_onnx(DESC))
 
     def test_each_dispatch_is_a_case_beside_those_that_are_drawn(self) -> None:
         content = read_json(program("a.json"))
@@ -130,7 +134,7 @@ class TestVerify:
             output_of("convert m.onnx --target cpu -o c.onnx") == "m.onnx -> c.onnx\n"
         )
         wanted = serialized(og.to_onnx(DESC, "zero", "cpu"))
-        assert Path("c.onnx").read_bytes() == wanted
+        assert read_bytes("c.onnx") == wanted
         given = "convert m.onnx -o v.onnx --verify"
         told = "m.onnx -> v.onnx: ran 3 cases, proved for every index\n"
         assert output_of(given) == told
@@ -280,7 +284,7 @@ class TestManifest:
     def test_it_has_the_models_with_their_inputs(self) -> None:
         program("a.json")
         written("package.json", {"type": "module"})
-        Path("b.json").write_text("{")
+        write_text("b.json", "{")
         code, out, err = outcome("convert . --json")
         assert code == 2
         error = (
@@ -365,26 +369,17 @@ class TestManifest:
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (
-                "a.json --json -o -",
-                (
-                    "Error: --json must have a FILE, as --json=FILE, where a model goes"
-                    " to the standard output"
-                ),
-            ),
-            (
-                "a.json --json=a.json",
-                "Error: a.json must not be written, as it is an input",
-            ),
-            (
-                "a.json --json=a.onnx",
-                (
-                    "Error: a.onnx must not be written twice, for a.json:"
-                    " $.dispatchables.gather and --json"
-                ),
-            ),
-        ],
+        rows_of("""
+a.json --json -o -
+Error: --json must have a FILE, as --json=FILE, where a model goes to the standard
+output
+
+a.json --json=a.json
+Error: a.json must not be written, as it is an input
+
+a.json --json=a.onnx
+Error: a.onnx must not be written twice, for a.json: $.dispatchables.gather and --json
+"""),
     )
     def test_it_is_apart_from_all_else(self, arguments: str, sentence: str) -> None:
         program("a.json")
@@ -398,7 +393,7 @@ class TestDescriptorsAlone:
         written("a.json", og.to_dict(DESC))
         told = "a.json -> a.onnx\n"
         assert output_of("convert a.json") == told
-        assert Path("a.onnx").read_bytes() == serialized(og.to_onnx(DESC))
+        assert read_bytes("a.onnx") == serialized(og.to_onnx(DESC))
         told = "a.json -> a.onnx: ran 3 cases, proved for every index\n"
         assert output_of("convert a.json --verify") == told
         (row,) = manifest("a.json")["files"]
@@ -444,11 +439,11 @@ class TestDescriptorsAlone:
 class TestOwnModel:
     def test_it_is_not_replaced(self) -> None:
         call("convert", program("a.json"))
-        before = Path("a.onnx").read_bytes()
+        before = read_bytes("a.onnx")
         assert error_of("convert a.onnx --target cpu") == (
             "a.onnx: the new model must come with -o PATH, as a.onnx is the input"
         )
-        assert Path("a.onnx").read_bytes() == before
+        assert read_bytes("a.onnx") == before
         assert files() == ["a.json", "a.onnx"]
 
     def test_a_program_for_webnn_goes_beside_it(self) -> None:
@@ -579,7 +574,7 @@ class TestTerminal:
     @pytest.mark.slow
     def test_errors_come_last_and_their_word_is_red(self) -> None:
         program("a.json")
-        Path("b.json").write_text("{")
+        write_text("b.json", "{")
         program("c.json")
         program("d.json")
         command = f"{sys.executable} -m onnxgather convert a.json b.json c.json || true"
@@ -648,14 +643,14 @@ def test_the_external_data_of_a_network_is_an_input() -> None:
         size_threshold=0,
         location="weights.onnx",
     )
-    weights = Path("weights.onnx").read_bytes()
+    weights = read_bytes("weights.onnx")
     assert outcome("convert net.onnx -o weights.onnx")[::2] == (
         2,
         "Error: weights.onnx must not be written, as it is an input:"
         f" {Path('weights.onnx').absolute()}\n",
     )
     outcome("convert net.onnx -o out --json=weights.onnx")
-    assert Path("weights.onnx").read_bytes() == weights
+    assert read_bytes("weights.onnx") == weights
 
 
 def test_a_gather_that_indices_leave_is_told_under_directml_too() -> None:

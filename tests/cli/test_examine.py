@@ -21,8 +21,12 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
+    write_json,
+    write_text,
 )
+from messages import rows_of
 from onnx import TensorProto, helper
 from planted_adapter import planted
 from rings import one_quick_in
@@ -157,12 +161,12 @@ class TestRepro:
             "indices": indices,
             "descriptor": og.to_dict(DESC),
         }
-        Path("r.json").write_text(json.dumps(report))
+        write_json("r.json", report)
         return report
 
     @pytest.mark.slow
     def test_a_report_starts_no_program(self) -> None:
-        Path("evil").write_text("#!/bin/sh\ntouch started\n")
+        write_text("evil", "#!/bin/sh\ntouch started\n")
         Path("evil").chmod(0o755)
         self.edited_report(python=str(Path("evil").absolute()))
         passes = "passes on lane cpu: nothing to reproduce\n"
@@ -180,7 +184,7 @@ class TestRepro:
     def test_a_report_without_interpreters_is_enough(self) -> None:
         report = self.edited_report()
         report["lanes"][0].pop("python", None)
-        Path("r.json").write_text(json.dumps(report))
+        write_json("r.json", report)
         code, out, _ = outcome("repro r.json -o out")
         assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
 
@@ -308,56 +312,39 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            ("none.json", "none.json: no such file or directory"),
-            (
-                "x.json --case y",
-                (
-                    "x.json: case must be one of 1, listed by onnxgather check --json,"
-                    " got 'y'"
-                ),
-            ),
-            (
-                "x.json --case gathers",
-                (
-                    "x.json: case must be one of its cases, such as 'gather', got"
-                    " 'gathers'"
-                ),
-            ),
-            (
-                "m.ONNX",
-                (
-                    "m.ONNX: an ONNX model that onnxgather did not write must come with"
-                    " --node, got none"
-                ),
-            ),
-            (
-                "x.json --inputs x.npz",
-                (
-                    "--inputs must come with a model or with one descriptor alone, got"
-                    " x.json"
-                ),
-            ),
-            ("none.onnx", "none.onnx: no such file or directory"),
-            (
-                "cut.json",
-                "cut.json: $ must be whole JSON, got an empty or cut file",
-            ),
-            (
-                "cut.json --node x",
-                (
-                    "cut.json: must be an ONNX model, got a report, which onnxgather"
-                    " repro and report merge take"
-                ),
-            ),
-        ],
+        rows_of("""
+none.json
+none.json: no such file or directory
+
+x.json --case y
+x.json: case must be one of 1, listed by onnxgather check --json, got 'y'
+
+x.json --case gathers
+x.json: case must be one of its cases, such as 'gather', got 'gathers'
+
+m.ONNX
+m.ONNX: an ONNX model that onnxgather did not write must come with --node, got none
+
+x.json --inputs x.npz
+--inputs must come with a model or with one descriptor alone, got x.json
+
+none.onnx
+none.onnx: no such file or directory
+
+cut.json
+cut.json: $ must be whole JSON, got an empty or cut file
+
+cut.json --node x
+cut.json: must be an ONNX model, got a report, which onnxgather repro and report merge
+take
+"""),
     )
     def test_a_source_that_cannot_be_read_is_one_sentence(
         self, arguments: str, sentence: str
     ) -> None:
         program("x.json")
         Path("m.ONNX").touch()
-        Path("cut.json").write_text('{"onnxgather": "0.1.0", "made": "now", "machine')
+        write_text("cut.json", '{"onnxgather": "0.1.0", "made": "now", "machine')
         assert error_of(f"repro {arguments} -o out") == sentence
         assert not Path("out").exists()
 
@@ -430,7 +417,7 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
         case = "r.json: case 'x.json: $.commands[0] (gather)'"
 
         def refusal() -> str:
-            Path("e.json").write_text(json.dumps(report))
+            write_json("e.json", report)
             code, out, err = outcome("repro e.json -o out")
             assert (code, out) == (2, "")
             return err.replace("e.json", "r.json")
@@ -484,7 +471,7 @@ class InferenceSession(InferenceSession):
         portable = og.to_onnx(DESC, "clamp", "portable", threads=1)
         assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
-        assert Path("out/model.onnx").read_bytes() == portable.SerializeToString()
+        assert read_bytes("out/model.onnx") == portable.SerializeToString()
 
     @pytest.mark.slow
     def test_a_lane_that_hangs_has_a_timeout(self) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command_line import error_of, outcome, posix, spawn
+from command_line import error_of, outcome, posix, read_bytes, spawn, write_text
+from messages import rows_of
 from onnx import parser
 
 from onnxgather.cli.terminal import Progress
@@ -37,7 +38,7 @@ def test_harden_says_of_each_gather_what_it_changed() -> None:
     )
     assert "Concat" in {
         node.op_type
-        for node in onnx.ModelProto.FromString(Path("out.onnx").read_bytes()).graph.node
+        for node in onnx.ModelProto.FromString(read_bytes("out.onnx")).graph.node
     }
 
 
@@ -92,16 +93,14 @@ def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
 
 
 def test_a_file_that_is_no_model_is_refused() -> None:
-    Path("a.json").write_text("{}", encoding="utf-8")
+    write_text("a.json", "{}")
     assert error_of("harden a.json -o out.onnx") == (
         "a.json: must be an ONNX model, got bytes that are cut short, or no model"
     )
 
 
 def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
-    Path("a.onnx").write_text(
-        "version https://git-lfs.github.com/spec/v1\n", encoding="utf-8"
-    )
+    write_text("a.onnx", "version https://git-lfs.github.com/spec/v1\n")
     assert error_of("harden a.onnx -o out.onnx") == (
         "a.onnx: must be an ONNX model, got a pointer of Git LFS, which git"
         " lfs pull replaces by the file"
@@ -113,7 +112,7 @@ def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> 
     saved()
     assert spawn("harden model.onnx -o out.onnx").returncode == 0
     ended = spawn("harden model.onnx -o -")
-    assert ended.stdout == Path("out.onnx").read_bytes()
+    assert ended.stdout == read_bytes("out.onnx")
     assert (ended.returncode, posix(ended.stderr.decode())) == (
         0,
         (
@@ -192,12 +191,12 @@ def test_no_input_is_replaced_by_the_hardened_model() -> None:
         ("inputs.npz", "--verify", "--inputs", "inputs.npz"),
         ("contract.json", "--assume", "contract.json"),
     ):
-        before = Path(name).read_bytes()
+        before = read_bytes(name)
         assert (
             error_of("harden model.onnx -o", name, *options)
             == f"{name} must not be written, as it is an input"
         )
-        assert Path(name).read_bytes() == before
+        assert read_bytes(name) == before
 
 
 UNRANKED = """
@@ -262,9 +261,9 @@ hardened
     assert files == ["out/new/a.onnx", "out/new/below/b.onnx", "out/new/c.onnx"]
     kept = load_model("out/new/c.onnx")
     drop_entries(kept)
-    assert kept.SerializeToString() == Path("m/c.onnx").read_bytes()
+    assert kept.SerializeToString() == read_bytes("m/c.onnx")
     assert outcome("harden m/a.onnx -o a.onnx")[0] == 0
-    assert Path("out/new/a.onnx").read_bytes() == Path("a.onnx").read_bytes()
+    assert read_bytes("out/new/a.onnx") == read_bytes("a.onnx")
 
     code, text, _ = outcome("harden m -o out/new --json")
     record = json.loads(text)
@@ -284,12 +283,12 @@ m/a.onnx -> out/a.onnx: 1 node rewritten
 """,
     )
     # The folder is there now: a model goes into it, and replaces the one before.
-    before = Path("out/a.onnx").read_bytes()
+    before = read_bytes("out/a.onnx")
     options = "--out-of-range zero"
     assert outcome(f"harden m/a.onnx m/a.onnx -o out {options}")[0] == 0
-    assert Path("out/a.onnx").read_bytes() != before
+    assert read_bytes("out/a.onnx") != before
     assert outcome("harden m/a.onnx -o out")[1] == text
-    assert Path("out/a.onnx").read_bytes() == before
+    assert read_bytes("out/a.onnx") == before
     assert [path.name for path in Path("out").iterdir()] == ["a.onnx"]
 
 
@@ -306,39 +305,37 @@ def test_verify_checks_each_model_of_a_folder() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (
-            "m -o m/hardened",
-            "m/hardened must be outside of m, whose models are hardened",
-        ),
-        ("m -o m", "m must be outside of m, whose models are hardened"),
-        (
-            "m/*.onnx -o m",
-            "m/a.onnx must be outside of m, to which models are written",
-        ),
-        (
-            "m/**/*.onnx -o m/n",
-            "m/n/a.onnx must be outside of m/n, to which models are written",
-        ),
-        (
-            "m/b.onnx m/n/a.onnx -o m/n",
-            "m/n/a.onnx must be outside of m/n, to which models are written",
-        ),
-        (
-            "m/b.onnx m/n/o/c.onnx -o m/n",
-            "m/n/o/c.onnx must be outside of m/n, to which models are written",
-        ),
-        (
-            "m -o out.onnx",
-            "--output must be a folder for several models, got out.onnx",
-        ),
-        ("m -o -", "--output must be a folder for several models, got -"),
-        (
-            "m -o file",
-            "--output must be a folder for several models, got file",
-        ),
-        ("none -o out", "none: no such file or directory"),
-    ],
+    rows_of("""
+m -o m/hardened
+m/hardened must be outside of m, whose models are hardened
+
+m -o m
+m must be outside of m, whose models are hardened
+
+m/*.onnx -o m
+m/a.onnx must be outside of m, to which models are written
+
+m/**/*.onnx -o m/n
+m/n/a.onnx must be outside of m/n, to which models are written
+
+m/b.onnx m/n/a.onnx -o m/n
+m/n/a.onnx must be outside of m/n, to which models are written
+
+m/b.onnx m/n/o/c.onnx -o m/n
+m/n/o/c.onnx must be outside of m/n, to which models are written
+
+m -o out.onnx
+--output must be a folder for several models, got out.onnx
+
+m -o -
+--output must be a folder for several models, got -
+
+m -o file
+--output must be a folder for several models, got file
+
+none -o out
+none: no such file or directory
+"""),
 )
 def test_a_folder_that_would_lose_a_model_is_refused(
     arguments: str, sentence: str

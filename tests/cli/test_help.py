@@ -16,6 +16,7 @@ import click
 import pytest
 from command_line import call, outcome, output_of, program, spawn
 from folders import MODELS
+from messages import rows_of
 from rings import but_slow, one_quick_in
 
 import onnxgather
@@ -283,60 +284,59 @@ print("heavy:", heavy)
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            ("convert", "Missing argument 'FILE...'."),
-            ("run", "Missing argument 'FILE'."),
-            ("chekc", "No such command 'chekc'. Did you mean 'check'?"),
-            ("corpus exprot", "No such command 'exprot'. Did you mean 'export'?"),
-            ("x.json", "a command must come before x.json, such as run or show"),
-            ("doctor --jsno", "No such option '--jsno'. Did you mean '--json'?"),
-            (
-                "harden --policy",
-                "No such option '--policy'. Did you mean '--out-of-range'?",
-            ),
-            ("audit --policy", "No such option '--policy'."),
-            ("audit --ep x", "No such option '--ep'."),
-            (
-                "audit m.onnx --lanes cpu",
-                (
-                    "No such option '--lanes'. Did you mean"
-                    " 'onnxgather check MODEL --inputs FILE --lanes NAMES'?"
-                ),
-            ),
-            (
-                "run --lanes x",
-                "No such option '--lanes'. Did you mean '--provider'?",
-            ),
-            (
-                "repro --lanes x",
-                "No such option '--lanes'. Did you mean '--lane'?",
-            ),
-            (
-                "check x.json --provider cpu",
-                "No such option '--provider'. Did you mean '--lanes'?",
-            ),
-            (
-                "run x.json --provider gpu",
-                (
-                    "Invalid value for '--provider': provider must be one of"
-                    " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu,"
-                    " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
-                    " webnn, or ONNX Runtime's"
-                    " full name of one, which ends in ExecutionProvider, got 'gpu'"
-                ),
-            ),
-            (
-                "run x.json --out-of-range wrap",
-                (
-                    "Invalid value for '--out-of-range': 'wrap' is not one of 'clamp',"
-                    " 'error', 'zero', 'directml'."
-                ),
-            ),
-            (
-                "show x.json --opset 12",
-                "Invalid value for '--opset': 12 is not in the range 13<=x<=25.",
-            ),
-        ],
+        rows_of("""
+convert
+Missing argument 'FILE...'.
+
+run
+Missing argument 'FILE'.
+
+chekc
+No such command 'chekc'. Did you mean 'check'?
+
+corpus exprot
+No such command 'exprot'. Did you mean 'export'?
+
+x.json
+a command must come before x.json, such as run or show
+
+doctor --jsno
+No such option '--jsno'. Did you mean '--json'?
+
+harden --policy
+No such option '--policy'. Did you mean '--out-of-range'?
+
+audit --policy
+No such option '--policy'.
+
+audit --ep x
+No such option '--ep'.
+
+audit m.onnx --lanes cpu
+No such option '--lanes'. Did you mean 'onnxgather check MODEL --inputs FILE --lanes
+NAMES'?
+
+run --lanes x
+No such option '--lanes'. Did you mean '--provider'?
+
+repro --lanes x
+No such option '--lanes'. Did you mean '--lane'?
+
+check x.json --provider cpu
+No such option '--provider'. Did you mean '--lanes'?
+
+run x.json --provider gpu
+Invalid value for '--provider': provider must be one of directml-dll, cpu, directml,
+openvino, cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn, webnn,
+or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'
+
+run x.json --out-of-range wrap
+Invalid value for '--out-of-range': 'wrap' is not one of 'clamp', 'error', 'zero',
+'directml'.
+
+show x.json --opset 12
+Invalid value for '--opset': 12 is not in the range 13<=x<=25.
+"""),
     )
     def test_usage_is_exit_code_2(self, arguments: str, sentence: str) -> None:
         program("x.json")

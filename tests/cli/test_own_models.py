@@ -25,10 +25,13 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
+    write_json,
 )
 from fake_directml import done, fake_folder
 from folders import MODELS
+from messages import rows_of
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
 from rings import one_quick_in
@@ -117,7 +120,7 @@ class TestRoundTrip:
         assert last == "16 proved, 0 refuted, 0 undecided"
 
         code, text, error = outcome("check", *models, "--json=report.json")
-        report = read_report(Path("report.json").read_bytes())
+        report = read_report(read_bytes("report.json"))
         names = OF_ERROR if policy == "error" else DRAWN
         wanted = [f"{model}: {name}" for model, name in product(models, names)]
         assert code == 0
@@ -338,27 +341,17 @@ class TestRun:
 
     @pytest.mark.parametrize(
         ("options", "rule"),
-        [
-            (
-                "--target cpu",
-                "--target cpu must not come with m.onnx, as a model runs as it is",
-            ),
-            (
-                "--out-of-range zero",
-                (
-                    "--out-of-range zero must not come with m.onnx, as a model runs as"
-                    " it is"
-                ),
-            ),
-            (
-                "--provider directml-dll",
-                (
-                    "--provider directml-dll must come with a program that has data;"
-                    " onnxgather check m.onnx --lanes directml-dll runs a descriptor"
-                    " alone"
-                ),
-            ),
-        ],
+        rows_of("""
+--target cpu
+--target cpu must not come with m.onnx, as a model runs as it is
+
+--out-of-range zero
+--out-of-range zero must not come with m.onnx, as a model runs as it is
+
+--provider directml-dll
+--provider directml-dll must come with a program that has data; onnxgather check m.onnx
+--lanes directml-dll runs a descriptor alone
+"""),
     )
     def test_options_for_another_model_are_refused(
         self, options: str, rule: str
@@ -566,7 +559,7 @@ class TestChangedWithItsDigest:
     def check_folder(self, folder: str) -> None:
         """Check that the script of a repro shows the difference of the file."""
         made = Path(folder)
-        assert (made / "model.onnx").read_bytes() == Path("m.onnx").read_bytes()
+        assert (made / "model.onnx").read_bytes() == read_bytes("m.onnx")
         ran = subprocess.run(
             [sys.executable, made / "repro.py"],
             capture_output=True,
@@ -625,7 +618,7 @@ class TestChangedWithItsDigest:
         assert (entry["file"], entry["command"]) == ("m.onnx", "random bits")
         assert entry["runs_file"]
         # The report is enough: the model is in it.
-        kept = Path("m.onnx").read_bytes()
+        kept = read_bytes("m.onnx")
         os.remove("m.onnx")
         assert output_of("repro r.json -o out") == (
             "out: A model returns wrong elements for Gather of FLOAT32 data by"
@@ -656,7 +649,7 @@ class TestChangedWithItsDigest:
         assert outcome("check", *case, "--json=r.json")[0] == 1
         content = read_json("r.json")
         content["cases"][0]["evidence"]["model"] = "AAAA"
-        Path("r.json").write_text(json.dumps(content), encoding="utf-8")
+        write_json("r.json", content)
         code, text, error = outcome("repro r.json -o out")
         assert (code, text) == (2, "")
         assert error.startswith("Error: r.json: case 'm.onnx: random bits': ")

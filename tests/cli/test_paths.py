@@ -19,8 +19,12 @@ from command_line import (
     output_of,
     posix,
     program,
+    read_bytes,
     read_json,
+    read_text,
+    write_text,
 )
+from messages import rows_of
 from onnx import parser
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 from rings import one_quick_in
@@ -116,18 +120,37 @@ def test_json_without_a_file_stands_before_any_path() -> None:
 
 @pytest.mark.parametrize(
     ("command", "usage"),
-    [
-        ("audit a.onnx --json r.json", "audit [OPTIONS] MODEL..."),
-        ("audit --json r.json a.onnx", "audit [OPTIONS] MODEL..."),
-        ("check a.json --json r.json", "check [OPTIONS] [PATH]..."),
-        ("certify a.json --json r.json", "certify [OPTIONS] FILE..."),
-        ("doctor --json r.json", "doctor [OPTIONS]"),
-        ("explain a.json --json r.json", "explain [OPTIONS] FILE"),
-        ("extract a.onnx --json r.json", "extract [OPTIONS] MODEL"),
-        ("harden a.onnx --json r.json", "harden [OPTIONS] MODEL..."),
-        ("report merge a.json --json r.json", "report merge [OPTIONS] FILE..."),
-        ("show a.json --json r.json", "show [OPTIONS] FILE..."),
-    ],
+    rows_of("""
+audit a.onnx --json r.json
+audit [OPTIONS] MODEL...
+
+audit --json r.json a.onnx
+audit [OPTIONS] MODEL...
+
+check a.json --json r.json
+check [OPTIONS] [PATH]...
+
+certify a.json --json r.json
+certify [OPTIONS] FILE...
+
+doctor --json r.json
+doctor [OPTIONS]
+
+explain a.json --json r.json
+explain [OPTIONS] FILE
+
+extract a.onnx --json r.json
+extract [OPTIONS] MODEL
+
+harden a.onnx --json r.json
+harden [OPTIONS] MODEL...
+
+report merge a.json --json r.json
+report merge [OPTIONS] FILE...
+
+show a.json --json r.json
+show [OPTIONS] FILE...
+"""),
 )
 def test_a_new_file_after_json_gets_a_hint(command: str, usage: str) -> None:
     name = usage.partition(" [")[0]
@@ -165,7 +188,7 @@ def test_json_with_a_file_writes_what_json_prints(command: str) -> None:
     assert code == 0
     code, _, errors = outcome(*command.split(), "--json=r.json")
     assert (code, errors.count("written: r.json\n")) == (0, 1)
-    written = Path("r.json").read_text(encoding="utf-8")
+    written = read_text("r.json")
     if command.startswith("check"):
         assert json.loads(written).keys() == json.loads(printed).keys()
     else:
@@ -183,11 +206,11 @@ def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
         for _ in range(2):
             assert outcome("audit", *paths, "--json=out.json")[0] == 0
         assert read_json("out.json")["schema"] == 3
-    Path("notes").write_text("mine", encoding="utf-8")
+    write_text("notes", "mine")
     sentence = "must be an ONNX model, got bytes that are cut short, or no model"
     error = f"Error: notes: {sentence}\n"
     assert outcome("audit a.onnx --json notes")[::2] == (2, error)
-    assert Path("notes").read_text(encoding="utf-8") == "mine"
+    assert read_text("notes") == "mine"
     assert outcome("audit --json=notes -- a.onnx")[0] == 0
     assert read_json("notes")["gathers"] == []
 
@@ -211,7 +234,7 @@ def test_an_output_is_no_input_by_whatever_name(paths: str, output: str) -> None
     code, text, error = outcome(f"audit {paths} --json={output}")
     assert (code, text) == (2, "")
     assert error.startswith(f"Error: {output} must not be written, as it is an input")
-    assert Path("m/a.onnx").read_bytes() == NEG
+    assert read_bytes("m/a.onnx") == NEG
 
 
 def test_an_output_is_no_external_data_of_a_model() -> None:
@@ -220,13 +243,13 @@ def test_an_output_is_no_external_data_of_a_model() -> None:
     onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
         made, "m.onnx", save_as_external_data=True, location="weights"
     )
-    weights = Path("weights").read_bytes()
+    weights = read_bytes("weights")
     said = f"as it is an input: {Path('weights').absolute().as_posix()}"
     assert (
         error_of("audit m.onnx --junit weights")
         == f"weights must not be written, {said}"
     )
-    assert Path("weights").read_bytes() == weights
+    assert read_bytes("weights") == weights
 
 
 def model_with_external_data(path: str) -> bytes:
@@ -272,7 +295,7 @@ def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) ->
     place = Path("m.data").absolute()
     rule = "m.data must not be written, as it is an input"
     assert f"{rule}: {posix(str(place))}" in posix(error)
-    assert Path("m.data").read_bytes() == before
+    assert read_bytes("m.data") == before
 
 
 def test_a_pattern_is_a_list_of_all_its_files() -> None:

@@ -9,7 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import DESC, POSIX, call, changed, program, read_json, renamed
+from command_line import (
+    DESC,
+    POSIX,
+    call,
+    changed,
+    program,
+    read_json,
+    renamed,
+    write_text,
+)
 from rings import one_quick_in
 
 from onnxgather.core.model.write import descriptor_model
@@ -66,7 +75,7 @@ def test_the_name_of_a_file(arguments: list[str]) -> None:
 def test_the_name_of_a_file_in_an_error(command: str) -> None:
     more = {"explain": ["--at", "0"], "repro": ["-o", "folder"]}.get(command, [])
     assert f"Error: {ESCAPED}" in _prints_plainly(command, HOSTILE, *more)
-    Path(FILE).write_text("{")
+    write_text(FILE, "{")
     assert f"Error: {ESCAPED}.json: " in _prints_plainly(command, FILE, *more)
 
 
@@ -186,7 +195,7 @@ def test_a_name_in_a_model(where: str) -> None:
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_what_a_worker_says(option: list[str]) -> None:
     program("x.json")
-    Path("worker").write_text(f"#!{sys.executable}\nraise SystemExit({HOSTILE!r})\n")
+    write_text("worker", f"#!{sys.executable}\nraise SystemExit({HOSTILE!r})\n")
     os.chmod("worker", 0o700)
     for arguments in (["check", "x.json"], ["doctor"]):
         _prints_plainly(*arguments, "--lane", "cpu@old=./worker", *option)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,18 @@ from typing import IO
 
 import onnx
 import pytest
-from command_line import DESC, POSIX, files, program, read_json, spawn
+from command_line import (
+    DESC,
+    POSIX,
+    files,
+    program,
+    read_bytes,
+    read_json,
+    spawn,
+    write_json,
+    write_text,
+)
+from messages import rows_of
 from onnx import helper
 from rings import one_quick_in
 
@@ -153,13 +163,13 @@ class TestProcess:
     ) -> None:
         content = read_json(program("x.json"))
         content["dispatchables"]["gather"]["desc"]["Axis"] = 9
-        Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
+        write_json("bad.json", content)
         with open("/dev/full", "wb") as full:
             assert _buffered(*arguments, stderr=full).returncode == code
 
     @pytest.mark.slow
     def test_a_program_comes_from_the_standard_input(self) -> None:
-        text = Path(program("x.json")).read_bytes()
+        text = read_bytes(program("x.json"))
 
         def fed(*arguments: str, text: bytes = text) -> tuple[int, bytes, bytes]:
             command = [sys.executable, "-m", "onnxgather", *arguments]
@@ -227,12 +237,19 @@ main(["run", "slow.json"])
         ("command", "closed"),
         one_quick_in(
             4,
-            [
-                ("--help", ">&-"),
-                ("--version", ">&- 2>&-"),
-                ("convert x.json", "2>&-"),
-                ("check x.json", "<&- >&- 2>&-"),
-            ],
+            rows_of("""
+--help
+>&-
+
+--version
+>&- 2>&-
+
+convert x.json
+2>&-
+
+check x.json
+<&- >&- 2>&-
+"""),
         ),
     )
     def test_a_closed_stream_does_not_stop_a_command(
@@ -258,7 +275,7 @@ import onnxgather.cli.outputs as outputs
 outputs.write_made = written
 main(["convert", "x.json"])
 """
-        Path("code.py").write_text(code)
+        write_text("code.py", code)
         command = f"{sys.executable} code.py <&- >&- 2>&-"
         assert subprocess.run(["sh", "-c", command], check=False).returncode > 2
 

@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DESC, call, error_of, outcome, output_of, program, read_json
+from command_line import (
+    DESC,
+    call,
+    error_of,
+    outcome,
+    output_of,
+    program,
+    read_json,
+    write_json,
+    write_text,
+)
 from fake_directml import NO_DEVICE, START, done, failed, fake_folder
 from small_programs import gather, shown, small_program
 
@@ -30,7 +40,7 @@ REFUSED = f"{TOLD}; use two resources, or run it with --provider directml-dll"
 
 def written(resources: dict[str, Any], *commands: dict[str, Any]) -> str:
     """Write a program and return its path."""
-    Path("p.json").write_text(small_program(resources, *commands), encoding="utf-8")
+    write_text("p.json", small_program(resources, *commands))
     return "p.json"
 
 
@@ -331,7 +341,7 @@ class TestConvert:
         path = written({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
         assert output_of(f"convert {path}") == "p.json -> p.onnx\n"
         content = read_json(path)
-        Path(path).write_text(json.dumps(content | {"commands": []}), encoding="utf-8")
+        write_json(path, content | {"commands": []})
         assert output_of(f"convert {path}") == "p.json -> p.onnx\n"
 
     def test_what_cannot_run_is_converted_and_told(self) -> None:

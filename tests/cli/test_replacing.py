@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DESC, POSIX, changed, error_of, outcome, output_of, program
+from command_line import (
+    DESC,
+    POSIX,
+    changed,
+    error_of,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_text,
+)
 from onnx import compose, parser
 from own_models import merged_with_relu
 from rings import one_quick_in
@@ -204,8 +214,8 @@ def tree() -> dict[str, bytes | str]:
 def undisturbed(place: Place) -> tuple[bytes, bytes]:
     """Run a command where nothing is in its way; return the bytes of both files."""
     assert outcome(*place.command)[0] == 0
-    own = Path(place.path).read_bytes()
-    other = Path(place.other).read_bytes()
+    own = read_bytes(place.path)
+    other = read_bytes(place.other)
     for path in {path for path in tree() if path.startswith("o/")}:
         Path(path).unlink()
     for path in (place.path, place.other):
@@ -258,8 +268,8 @@ def test_force_replaces_a_plain_file(place: Place, intruder: Intruder) -> None:
     intruder(Path(place.path), own)
     code, _, error = outcome(*place.command, "--force")
     assert (code, "Error" in error) == (0, False)
-    assert Path(place.path).read_bytes() == own
-    assert Path(place.other).read_bytes() == other
+    assert read_bytes(place.path) == own
+    assert read_bytes(place.other) == other
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
@@ -270,7 +280,7 @@ def test_an_empty_file_and_an_own_one_are_replaced(place: Place) -> None:
         Path(place.path).write_bytes(content)
         code, _, error = outcome(*place.command)
         assert (code, "Error" in error) == (0, False)
-        assert Path(place.path).read_bytes() == own
+        assert read_bytes(place.path) == own
 
 
 def change_inputs() -> None:
@@ -289,11 +299,11 @@ def change_inputs() -> None:
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_our_file_of_another_source_is_replaced(place: Place) -> None:
     assert outcome(*place.command)[0] == 0
-    before = Path(place.path).read_bytes()
+    before = read_bytes(place.path)
     change_inputs()
     code, _, error = outcome(*place.command)
     assert (code, "Error" in error) == (0, False)
-    assert Path(place.path).read_bytes() != before
+    assert read_bytes(place.path) != before
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "webnn"])
@@ -311,11 +321,11 @@ def test_a_file_that_the_user_names_has_the_bytes_of_the_function(
     for name in ("x.onnx", "x.mjs", "x.json"):
         a_text(Path(name), b"")
     assert outcome(f"{arguments} -o x.onnx")[0] == 0
-    assert Path("x.onnx").read_bytes() == og.to_onnx(DESC, policy).SerializeToString()
+    assert read_bytes("x.onnx") == og.to_onnx(DESC, policy).SerializeToString()
     webnn = og.to_webnn(DESC, policy)
     for name, text in (("x.mjs", webnn.to_javascript()), ("x.json", webnn.to_json())):
         assert outcome(f"{arguments} --target webnn -o", name)[0] == 0
-        assert Path(name).read_text(encoding="utf-8") == text
+        assert read_text(name) == text
 
 
 def test_the_program_beside_the_model_of_a_network_is_read_and_runs() -> None:
@@ -353,7 +363,7 @@ def test_a_file_that_comes_during_the_work_stays(
     monkeypatch.setattr(harden, "harden_file", during_work)
     error = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
     assert outcome("harden n/a.onnx -o o")[::2] == (2, error)
-    assert Path("o/a.onnx").read_bytes() == b"mine\n"
+    assert read_bytes("o/a.onnx") == b"mine\n"
 
 
 def test_a_clash_of_names_fails_those_files_alone() -> None:
@@ -374,14 +384,14 @@ def test_a_clash_of_names_fails_those_files_alone() -> None:
 
 def test_an_input_is_no_output_and_the_others_are_written() -> None:
     shutil.copy("d/a.json", "d/b.onnx")
-    before = Path("d/b.onnx").read_bytes()
+    before = read_bytes("d/b.onnx")
     paths = "d/a.json d/b.json d/b.onnx"
     code, text, error = outcome(f"convert {paths} --force")
     sentence = "Error: d/b.onnx must not be written, as it is an input\n"
     counts = "3 programs: 1 model written, 2 errors\n"
     assert (code, text) == (2, f"d/a.json -> d/a.onnx\n{counts}")
     assert error == sentence * 2
-    assert Path("d/b.onnx").read_bytes() == before
+    assert read_bytes("d/b.onnx") == before
 
 
 class TestContracts:
@@ -405,10 +415,10 @@ class TestContracts:
     def test_the_field_is_the_first_and_the_rest_is_the_contract(self) -> None:
         assert outcome(*self.FOLDER.command)[0] == 0
         assert outcome("audit n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
-        head, comma, rest = Path(self.FOLDER.path).read_bytes().partition(b",")
+        head, comma, rest = read_bytes(self.FOLDER.path).partition(b",")
         assert head.startswith(b'{"made_by": "onnxgather ')
         _, comma, rest = (comma + rest).partition(b'",')
-        assert b"{" + rest == Path("c.json").read_bytes()
+        assert b"{" + rest == read_bytes("c.json")
 
     def test_a_contract_that_was_edited_is_read_and_not_replaced(self) -> None:
         assert outcome(*self.FOLDER.command)[0] == 0
@@ -444,7 +454,7 @@ class TestRun:
     def own(self) -> bytes:
         """Return the bytes that the program writes."""
         assert outcome("run w.json")[0] == 0
-        own = Path("Makefile").read_bytes()
+        own = read_bytes("Makefile")
         Path("Makefile").unlink()
         return own
 
@@ -456,7 +466,7 @@ class TestRun:
         assert outcome("run w.json") == (2, "", f"{self.RULE}\n")
         assert tree() == before
         assert outcome("run w.json --force")[0] == 0
-        assert Path("Makefile").read_bytes() == own
+        assert read_bytes("Makefile") == own
 
     @POSIX
     @pytest.mark.parametrize("force", ["", "--force"])
@@ -484,7 +494,7 @@ class TestRun:
         for content in (b"", own):
             Path("Makefile").write_bytes(content)
             assert outcome("run w.json")[0] == 0
-            assert Path("Makefile").read_bytes() == own
+            assert read_bytes("Makefile") == own
 
     @POSIX
     def test_behind_a_link_that_is_allowed_the_same_rule_holds(self) -> None:
@@ -494,7 +504,7 @@ class TestRun:
         assert tree() == before
         assert outcome("run w.json --allow-outside --force")[0] == 0
         assert Path("Makefile").is_symlink()
-        assert Path("precious").read_bytes() != b"mine"
+        assert read_bytes("precious") != b"mine"
 
 
 class TestExtract:
@@ -526,11 +536,11 @@ class TestExtract:
     @pytest.mark.parametrize("name", ["repro.py", "model.onnx"])
     def test_a_file_that_was_changed_stays(self, intruder: Intruder, name: str) -> None:
         path = f"{self.BELOW}/{name}"
-        own = Path(path).read_bytes()
+        own = read_bytes(path)
         intruder(Path(path), own)
         self.refused(path, f"replaced, {CHANGED}")
         assert outcome(*self.ALL, "--force")[0] == 0
-        assert Path(path).read_bytes() == own
+        assert read_bytes(path) == own
 
     def test_the_index_that_was_changed_stays(self) -> None:
         with open("out/index.json", "a", encoding="utf-8") as stream:
@@ -558,7 +568,7 @@ class TestExtract:
     @pytest.mark.parametrize("intruder", LINKS)
     def test_a_link_stays_with_its_target(self, intruder: Intruder) -> None:
         path = f"{self.BELOW}/repro.py"
-        own = Path(path).read_bytes()
+        own = read_bytes(path)
         Path(path).unlink()
         intruder(Path(path), own)
         why = "in an earlier extract, as the extract did not write it"
@@ -594,9 +604,9 @@ class TestOtherFolders:
     def test_the_corpus_deletes_no_file_of_a_user(self) -> None:
         export = "corpus export --format json c"
         assert outcome(export)[0] == 0
-        own = Path("c/README.md").read_bytes()
+        own = read_bytes("c/README.md")
         Path("c/README.md").write_bytes(b"mine")
         assert error_of(export) == f"c/README.md must not be replaced, {CHANGED}"
-        assert Path("c/README.md").read_bytes() == b"mine"
+        assert read_bytes("c/README.md") == b"mine"
         assert outcome(f"{export} --force")[0] == 0
-        assert Path("c/README.md").read_bytes() == own
+        assert read_bytes("c/README.md") == own

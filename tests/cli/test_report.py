@@ -13,7 +13,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from command_line import call, error_of, outcome, program
+from command_line import (
+    call,
+    error_of,
+    outcome,
+    program,
+    read_bytes,
+    read_text,
+    write_json,
+    write_text,
+)
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -61,9 +70,9 @@ class TestMerge:
             ["case 1", "case 2"],
             None,
         )
-        assert b"Everything agrees" in Path("r.html").read_bytes()
-        assert b'tests="2"' in Path("r.xml").read_bytes()
-        assert Path("r.md").read_text().startswith("## Everything agrees\n")
+        assert b"Everything agrees" in read_bytes("r.html")
+        assert b'tests="2"' in read_bytes("r.xml")
+        assert read_text("r.md").startswith("## Everything agrees\n")
 
     def test_a_missing_shard_is_told_and_the_rest_is_written(self) -> None:
         code, out, err = outcome("report merge", shard(2), "--json=all.json")
@@ -123,7 +132,7 @@ class TestMerge:
         assert err == "Error: 1.json must not be written, as it is an input\n"
 
     def test_what_is_no_report_is_one_sentence(self) -> None:
-        Path("x.json").write_text("{}")
+        write_text("x.json", "{}")
         assert error_of("report merge x.json") == (
             "x.json: $.schema must be 1, got none, as in earlier reports and"
             " other files"
@@ -143,7 +152,7 @@ class TestOptionsOfCheck:
     @pytest.mark.slow
     def test_own_known_differences_come_beside_ours(self) -> None:
         program("x.json")
-        Path("known.json").write_text(json.dumps([self.KNOWN]))
+        write_json("known.json", [self.KNOWN])
         found = outcome("check x.json --known known.json --json=r.json")
         assert (found[0], found[2]) == (1, "written: r.json\n")
         (case,) = open_report("r.json").cases
@@ -175,7 +184,7 @@ class TestOptionsOfCheck:
 
     def test_a_broken_file_of_known_differences_is_one_sentence(self) -> None:
         program("x.json")
-        Path("known.json").write_text(json.dumps([{**self.KNOWN, "versions": "new"}]))
+        write_json("known.json", [{**self.KNOWN, "versions": "new"}])
         assert error_of("check x.json --known known.json") == (
             "known.json: $[0].versions must be such as >=1.24,<1.25, got 'new'"
         )
@@ -198,16 +207,16 @@ class TestOptionsOfCheck:
             call(*arguments, *["--with-paths"][:with_paths])
             for file in files:
                 # as Markdown escapes it
-                text = Path(file).read_text().replace("\\_", "_")
+                text = read_text(file).replace("\\_", "_")
                 assert (os.getcwd() in text) == with_paths, file
         lanes = open_report("r.json").lanes
         assert [found.python for found in lanes] == [None, "python9"]
-        assert sys.executable not in Path("r.json").read_text()
+        assert sys.executable not in read_text("r.json")
 
 
 def commands(page: str, sort: str = "repro") -> list[str]:
     """The commands that a page offers, in the order of its cases."""
-    text = Path(page).read_text(encoding="utf-8")
+    text = read_text(page)
     found = re.search(
         r'<script type="application/json" id="report">(.*?)</script>', text
     )

@@ -21,9 +21,12 @@ from command_line import (
     outcome,
     output_of,
     program,
+    read_bytes,
     read_json,
+    write_text,
 )
 from folders import MODELS
+from messages import rows_of
 from onnx import parser
 from rings import one_quick_in
 
@@ -58,7 +61,7 @@ def test_a_link_that_leads_nowhere_is_told() -> None:
 def test_a_program_comes_from_the_standard_input() -> None:
     def convert(*more: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "onnxgather", "convert", "/dev/stdin", *more]
-        text = Path(program("x.json")).read_bytes()
+        text = read_bytes(program("x.json"))
         found = subprocess.run(
             command, input=text, capture_output=True, check=False, timeout=60
         )
@@ -148,9 +151,7 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
 ) -> None:
     Path("model.onnx").write_bytes((MODELS / "networks/keywords.onnx").read_bytes())
     Path("x.npz").write_bytes((MODELS / "networks/keywords.npz").read_bytes())
-    Path("report.json").write_text(
-        '{"schema": 1, "onnxgather": "0.1"}', encoding="utf-8"
-    )
+    write_text("report.json", '{"schema": 1, "onnxgather": "0.1"}')
     file = {
         "an ONNX model": "model.onnx",
         "a DxDispatch program": program("x.json"),
@@ -347,40 +348,24 @@ class TestModel:
         ("arguments", "sentence"),
         one_quick_in(
             4,
-            [
-                (
-                    "explain m.onnx --inputs x.npz",
-                    "m.onnx: --node must be one of 'y', 'o', 's', 'a'",
-                ),
-                (
-                    "explain m.onnx --inputs x.npz --node s",
-                    (
-                        "m.onnx: main graph: node 's': data must be of a"
-                        " type that DirectML"
-                        " gathers (FLOAT64, FLOAT32, FLOAT16, INT64,"
-                        " INT32, INT16, INT8,"
-                        " UINT64, UINT32, UINT16, UINT8), got STRING"
-                    ),
-                ),
-                (
-                    "show m.onnx --node yy",
-                    "m.onnx: node 'yy' must be one of the model's 5 gathers",
-                ),
-                (
-                    "check m.onnx",
-                    (
-                        "m.onnx: the inputs must hold an array for each"
-                        " input of the model,"
-                        " got none for 'data', 'ids', 'two', 'yes',"
-                        " 'words'; give --inputs"
-                        " FILE.npz"
-                    ),
-                ),
-                (
-                    "show none.onnx --node y",
-                    "none.onnx: no such file or directory",
-                ),
-            ],
+            rows_of("""
+explain m.onnx --inputs x.npz
+m.onnx: --node must be one of 'y', 'o', 's', 'a'
+
+explain m.onnx --inputs x.npz --node s
+m.onnx: main graph: node 's': data must be of a type that DirectML gathers (FLOAT64,
+FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got STRING
+
+show m.onnx --node yy
+m.onnx: node 'yy' must be one of the model's 5 gathers
+
+check m.onnx
+m.onnx: the inputs must hold an array for each input of the model, got none for 'data',
+'ids', 'two', 'yes', 'words'; give --inputs FILE.npz
+
+show none.onnx --node y
+none.onnx: no such file or directory
+"""),
         ),
     )
     def test_what_a_command_cannot_do_is_one_sentence(
@@ -390,25 +375,22 @@ class TestModel:
 
     @pytest.mark.parametrize(
         ("arguments", "rule"),
-        [
-            (
-                "show --node y",
-                "--node and --shape must come with an ONNX model",
-            ),
-            ("check --node=y", "--node and --shape must come with an ONNX model"),
-            (
-                "explain --inputs x.npz",
-                "--inputs must come with a model or with one descriptor alone",
-            ),
-            (
-                "check --inputs x.npz",
-                "--inputs must come with a model or with one descriptor alone",
-            ),
-            (
-                "run --inputs x.npz",
-                "--inputs must come with a model or with one descriptor alone",
-            ),
-        ],
+        rows_of("""
+show --node y
+--node and --shape must come with an ONNX model
+
+check --node=y
+--node and --shape must come with an ONNX model
+
+explain --inputs x.npz
+--inputs must come with a model or with one descriptor alone
+
+check --inputs x.npz
+--inputs must come with a model or with one descriptor alone
+
+run --inputs x.npz
+--inputs must come with a model or with one descriptor alone
+"""),
     )
     def test_the_options_of_models_are_refused_for_programs(
         self, arguments: str, rule: str

@@ -34,12 +34,16 @@ from command_line import (
     output_of,
     posix,
     program,
+    read_bytes,
     read_json,
     renamed,
     spawn,
+    write_json,
+    write_text,
 )
 from folders import DATA, MODELS, ROOT
 from hatchling.builders.wheel import WheelBuilder
+from messages import rows_of
 from short_descriptors import descriptor, tensor_desc
 from terminal import run_on_terminal
 
@@ -66,7 +70,7 @@ class TestConvert:
         checker: Any = onnx.checker
         checker.check_model("models/x.onnx", full_check=True)
         wanted = og.to_onnx(DESC).SerializeToString(deterministic=True)
-        assert Path("models/x.onnx").read_bytes() == wanted
+        assert read_bytes("models/x.onnx") == wanted
 
     def test_options_reach_the_model(self) -> None:
         program("x.json")
@@ -75,7 +79,7 @@ class TestConvert:
         wanted = og.to_onnx(DESC, "directml", opset=21).SerializeToString(
             deterministic=True
         )
-        assert Path("x.onnx").read_bytes() == wanted
+        assert read_bytes("x.onnx") == wanted
 
     def test_whole_writes_one_model_per_program(self) -> None:
         renamed(program("programs/x.json"), "first", "second")
@@ -93,11 +97,11 @@ class TestConvert:
         wanted = og.program_to_onnx("programs/x.json").SerializeToString(
             deterministic=True
         )
-        assert Path("out/x.onnx").read_bytes() == wanted
+        assert read_bytes("out/x.onnx") == wanted
         arguments = "--out-of-range zero --target cpu --opset 21 --input data"
         assert outcome(f"convert --whole programs/x.json {arguments}")[0] == 0
         made = og.program_to_onnx("programs/x.json", "zero", "cpu", 21, inputs=["data"])
-        assert Path("programs/x.onnx").read_bytes() == made.SerializeToString(
+        assert read_bytes("programs/x.onnx") == made.SerializeToString(
             deterministic=True
         )
 
@@ -165,7 +169,7 @@ class TestConvert:
         program("in/b/x.json")
         program("in/Y.JSON")
         program("z.json")
-        Path("in/notes.txt").write_text("no program")
+        write_text("in/notes.txt", "no program")
         assert outcome("convert in z.json -o out") == (
             0,
             (
@@ -249,7 +253,7 @@ class TestConvert:
     def test_a_bad_file_does_not_stop_the_others(self) -> None:
         for name in ("a", "c"):
             program(f"{name}.json")
-        Path("b.json").write_text("{")
+        write_text("b.json", "{")
         program("bb.json")
         content = read_json("bb.json")
         content["dispatchables"]["gather"]["desc"]["Axis"] = 2
@@ -367,7 +371,7 @@ class TestConvert:
         content = read_json("from_file.json")
         content["resources"]["data"]["initialValues"] = {"sourcePath": "from_file.onnx"}
         changed("from_file.json", **content)
-        before = {name: Path(name).read_bytes() for name in files()}
+        before = {name: read_bytes(name) for name in files()}
         code, out, err = outcome("convert", *arguments)
         # Of two programs for one file, each fails.
         is_of_two = "twice" in sentence or "d/in.json" in arguments
@@ -381,7 +385,7 @@ class TestConvert:
             lines = err.splitlines()
             assert lines[-1] == f"Error: {sentence}"
             assert len(lines) == (2 if is_of_two else 1)
-        assert {name: Path(name).read_bytes() for name in files()} == before
+        assert {name: read_bytes(name) for name in files()} == before
 
     def test_an_unreadable_input_is_not_replaced_either(self) -> None:
         program("x.json")
@@ -390,7 +394,7 @@ class TestConvert:
         assert (code, out) == (2, "2 files: 0 models written, 2 errors\n")
         last = "Error: x.onnx must not be written, as it is an input"
         assert err.splitlines()[-1] == last
-        assert Path("x.onnx").read_bytes() == b"precious"
+        assert read_bytes("x.onnx") == b"precious"
 
     @POSIX
     def test_a_link_does_not_lead_to_an_input(self) -> None:
@@ -410,13 +414,13 @@ class TestConvert:
             error_of("convert x.json --force")
             == "x.onnx must not be replaced, as it is a link"
         )
-        assert (Path("secret").read_bytes(), Path("x.onnx").is_symlink()) == (
+        assert (read_bytes("secret"), Path("x.onnx").is_symlink()) == (
             b"precious",
             True,
         )
         Path("named.onnx").symlink_to("secret")
         assert outcome("convert x.json -o named.onnx")[0] == 0
-        assert Path("secret").read_bytes() == og.to_onnx(DESC).SerializeToString()
+        assert read_bytes("secret") == og.to_onnx(DESC).SerializeToString()
         assert Path("named.onnx").is_symlink()
 
     @pytest.mark.parametrize("existing", [None, OLD_MODEL])
@@ -435,11 +439,11 @@ class TestConvert:
         program("x.json")
         if existing is not None:
             Path("x.onnx").write_bytes(existing)
-        before = {name: Path(name).read_bytes() for name in files()}
+        before = {name: read_bytes(name) for name in files()}
         with monkeypatch.context() as patch:
             patch.setattr(files_module, "open", Full, raising=False)
             assert error_of("convert x.json") == "x.onnx: no space left on device"
-        assert {name: Path(name).read_bytes() for name in files()} == before
+        assert {name: read_bytes(name) for name in files()} == before
 
     def test_a_model_is_checked_before_it_is_written(
         self, monkeypatch: pytest.MonkeyPatch
@@ -678,7 +682,7 @@ class TestRun:
         x = {"initialValuesDataType": "FLOAT32", "initialValues": values}
         commands = [{"type": "print", "resource": "x"}]
         content = {"resources": {"x": x}, "dispatchables": {}, "commands": commands}
-        Path("x.json").write_text(json.dumps(content))
+        write_json("x.json", content)
         command = [sys.executable, "-m", "onnxgather", "run", "x.json"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -1016,7 +1020,7 @@ Formula
     def test_show_goes_on_after_a_bad_file(self) -> None:
         for name in ("a", "d/b"):
             program(f"{name}.json")
-        Path("bad.json").write_text("[]")
+        write_text("bad.json", "[]")
         arguments = "show a.json bad.json none.json d"
         code, out, err = outcome(arguments)
         assert [text.splitlines()[0] for text in out.split("\n\n\n")] == [
@@ -1037,7 +1041,7 @@ Formula
         assert outcome("show none.json --json")[:2] == (2, "")
 
     def test_show_refuses_a_broken_file(self) -> None:
-        Path("x.json").write_text("[]")
+        write_text("x.json", "[]")
         assert (
             error_of("show x.json")
             == "x.json: $ must have a descriptor, got an empty array"
@@ -1156,20 +1160,16 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
 
     @pytest.mark.parametrize(
         ("at", "sentence"),
-        [
-            (
-                "1,9",
-                (
-                    "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got"
-                    " [1, 9]"
-                ),
-            ),
-            (
-                "1",
-                "at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]",
-            ),
-            ("1,x", "must be integers with commas, got '1,x'"),
-        ],
+        rows_of("""
+1,9
+at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1, 9]
+
+1
+at must have 2 coordinates within OutputTensor.Sizes [4, 2], got [1]
+
+1,x
+must be integers with commas, got '1,x'
+"""),
     )
     def test_coordinates_outside_the_output_are_refused(
         self, at: str, sentence: str

@@ -21,9 +21,11 @@ from command_line import (
     output_of,
     program,
     read_json,
+    read_text,
     renamed,
 )
 from folders import MODELS
+from messages import rows_of
 from short_descriptors import descriptor
 
 import onnxgather as og
@@ -42,7 +44,7 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def module_in(path: str) -> str:
     """Return a module without the line that says who wrote the file."""
-    line, _, module = Path(path).read_text().partition("\n")
+    line, _, module = read_text(path).partition("\n")
     digest = sha256(module.encode()).hexdigest()
     writer = f"// Written by onnxgather {og.__version__}"
     assert line == f"{writer}; SHA-256 of the lines below: {digest}"
@@ -67,7 +69,7 @@ def test_a_module_goes_to_the_file_that_is_named(name: str) -> None:
         f"x.json -> {name}\n",
         told,
     )
-    assert Path(name).read_text() == og.to_webnn(DESC, "error").to_javascript()
+    assert read_text(name) == og.to_webnn(DESC, "error").to_javascript()
 
 
 def test_a_file_of_json_has_the_steps() -> None:
@@ -75,7 +77,7 @@ def test_a_file_of_json_has_the_steps() -> None:
     arguments = "--target webnn --form typed -o y.json"
     assert output_of(f"convert x.json {arguments}") == "x.json -> y.json\n"
     steps = og.to_webnn(SIGNED_DESC, form="typed").to_json()
-    assert Path("y.json").read_text() == steps
+    assert read_text("y.json") == steps
 
 
 def test_a_module_goes_to_the_standard_output() -> None:
@@ -111,35 +113,34 @@ def test_the_case_of_an_ending_does_not_count() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (
-            "--target webnn -o y.onnx",
-            "--output must be a folder or end in .mjs or .json, got y.onnx",
-        ),
-        (
-            "--target webnn -o y.js",
-            "--output must be a folder or end in .mjs or .json, got y.js",
-        ),
-        ("-o y.mjs", "--output must be a folder or end in .onnx, got y.mjs"),
-        ("-o y.json", "--output must be a folder or end in .onnx, got y.json"),
-        ("--form typed", "--form must come with --target webnn"),
-        (
-            "--target webnn --whole --input data",
-            "--input must not come with --target webnn, as it is for ONNX models",
-        ),
-        (
-            "--target webnn --whole --form bytes",
-            "--form must not come with --whole",
-        ),
-        (
-            "--target webnn --opset 17",
-            "--opset must not come with --target webnn, as it is for ONNX models",
-        ),
-        (
-            "--target webnn --threads 1",
-            "--threads must not come with --target webnn, as it is for ONNX models",
-        ),
-    ],
+    rows_of("""
+--target webnn -o y.onnx
+--output must be a folder or end in .mjs or .json, got y.onnx
+
+--target webnn -o y.js
+--output must be a folder or end in .mjs or .json, got y.js
+
+-o y.mjs
+--output must be a folder or end in .onnx, got y.mjs
+
+-o y.json
+--output must be a folder or end in .onnx, got y.json
+
+--form typed
+--form must come with --target webnn
+
+--target webnn --whole --input data
+--input must not come with --target webnn, as it is for ONNX models
+
+--target webnn --whole --form bytes
+--form must not come with --whole
+
+--target webnn --opset 17
+--opset must not come with --target webnn, as it is for ONNX models
+
+--target webnn --threads 1
+--threads must not come with --target webnn, as it is for ONNX models
+"""),
 )
 def test_an_option_that_does_not_fit_is_a_sentence(
     arguments: str, sentence: str
@@ -178,7 +179,7 @@ def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
     whole = og.program_to_webnn("x.json", policy)
     assert module_in("x.mjs") == whole.to_javascript()
     assert outcome(*arguments, "-o", "y.json")[0] == 0
-    assert Path("y.json").read_text() == whole.to_json()
+    assert read_text("y.json") == whole.to_json()
 
 
 def test_a_whole_program_does_not_fail_at_an_index() -> None:
@@ -258,10 +259,10 @@ def test_show_has_the_program_as_json_and_on_its_page() -> None:
         step.method for step in steps
     ]
     assert outcome(f"{arguments} --html=x.html")[0] == 0
-    page = Path("x.html").read_text()
+    page = read_text("x.html")
     assert '"form":"typed"' in page
     assert outcome("show x.json --html=y.html")[0] == 0
-    assert '"form":' not in Path("y.html").read_text()
+    assert '"form":' not in read_text("y.html")
 
 
 def test_show_in_python_refuses_another_form() -> None:

@@ -90,7 +90,27 @@ def json_of(line: str, *arguments: str) -> Any:
 
 def read_json(path: str) -> Any:
     """Return the content of a JSON file."""
-    return json.loads(Path(path).read_bytes())
+    return json.loads(read_bytes(path))
+
+
+def write_json(path: str, content: Any) -> None:
+    """Write a JSON file."""
+    write_text(path, json.dumps(content))
+
+
+def read_text(path: str) -> str:
+    """Return the content of a text in UTF-8."""
+    return Path(path).read_text(encoding="utf-8")
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a text in UTF-8."""
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the bytes of a file."""
+    return Path(path).read_bytes()
 
 
 def posix(text: str) -> str:
@@ -106,7 +126,7 @@ def program(
 ) -> str:
     """Write a program and return its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(write_program(desc, data, indices), encoding="utf-8")
+    write_text(path, write_program(desc, data, indices))
     return path
 
 
@@ -118,7 +138,7 @@ POSIX = pytest.mark.skipif(
 def changed(path: str, **fields: Any) -> str:
     """Replace fields of a program at its top level."""
     content = read_json(path)
-    Path(path).write_text(json.dumps({**content, **fields}), encoding="utf-8")
+    write_json(path, {**content, **fields})
     return path
 
 

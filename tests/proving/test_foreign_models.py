@@ -9,6 +9,7 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+from messages import rows_of
 from onnx import TensorProto, helper
 from short_descriptors import descriptor
 
@@ -221,17 +222,16 @@ def scan(body: str, constant: str, more: str = "") -> onnx.ModelProto:
 
 @pytest.mark.parametrize(
     ("body", "constant"),
-    [
-        (
-            "(int64 c) => (int64[n] y) { y = Range(zero, c, one) }",
-            "int64[2] s = {1, 2}",
-        ),
-        (
-            "(int64[1] c) => (int64[1] y) { t = ConstantOfShape(c) y = Shape(t) }",
-            "int64[2, 1] s = {1, -2}",
-        ),
-        ("(int64 c) => (int64 y) { y = Identity(c) }", "int64[0] s = {}"),
-    ],
+    rows_of("""
+(int64 c) => (int64[n] y) { y = Range(zero, c, one) }
+int64[2] s = {1, 2}
+
+(int64[1] c) => (int64[1] y) { t = ConstantOfShape(c) y = Shape(t) }
+int64[2, 1] s = {1, -2}
+
+(int64 c) => (int64 y) { y = Identity(c) }
+int64[0] s = {}
+"""),
 )
 def test_a_scan_that_fails_in_a_later_step_is_refuted(body: str, constant: str) -> None:
     check_failing(scan(body, constant))
