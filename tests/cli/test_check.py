@@ -58,9 +58,11 @@ def report(line: str, *arguments: str, code: int = 0) -> Report:
     return read_report(result.stdout.encode())
 
 
-def states(line: str, code: int = 0) -> list[list[tuple[str, str | None]]]:
+def states(
+    line: str, *arguments: str, code: int = 0
+) -> list[list[tuple[str, str | None]]]:
     """Return state and reason of each case on each lane."""
-    cases = report(line, code=code).cases
+    cases = report(line, *arguments, code=code).cases
     return [[(found.state, found.reason) for found in case.results] for case in cases]
 
 

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import islice, product
 from pathlib import Path
 from typing import Any, get_args
@@ -907,7 +908,7 @@ class TestOthers:
         assert first_line(f"show {save(model)}") == "m.onnx: node 'y'"
 
 
-def every_command() -> list[str]:
+def every_command() -> Sequence[str]:
     """Return the line of each command that reads a model, with what it needs."""
     inputs()
     return """check m.onnx
