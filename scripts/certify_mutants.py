@@ -55,9 +55,9 @@ from onnxgather.core.execution.runtime import (
     RefusedError,
     Setup,
 )
+from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS
 from onnxgather.core.options import OutOfRange, Target
 from onnxgather.proving.certify import certify
-from onnxgather.proving.quirks import OPTIMIZATION_LEVELS
 
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero", "error", "directml")
 TARGETS: tuple[Target, ...] = ("portable", "cpu", "webgpu")

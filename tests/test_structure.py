@@ -248,6 +248,35 @@ def test_architecture_counts_the_lines_of_each_reading_path() -> None:
         assert abs(figures.lines - described) <= 20 + described / 10, name
 
 
+def tokens(path: Path) -> int:
+    """Return the tokens of a file of Python or C; 0 of any other file."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix in (".c", ".h"):
+        code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        return len(re.findall(r"\w+|[^\w\s]", code))
+    figures = Figures()
+    if path.suffix == ".py":
+        figures.add(text)
+    return figures.tokens
+
+
+def test_architecture_counts_the_tokens_of_what_a_change_needs() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text[text.index("| to change |") :].partition("\n\n")[0]
+    rows = table.splitlines()[2:]
+    assert len(rows) == 10
+    wrong: dict[str, int] = {}
+    for row in rows:
+        described = int(row.split("|")[-2].replace(",", ""))
+        count = 0
+        for name in re.findall(r"`([\w/.]+\.\w+)`", row):
+            place = PACKAGE / name
+            count += tokens(place if place.exists() else ROOT / name)
+        if abs(count - described) > described / 10:
+            wrong[row.split("|")[1].strip()] = round(count, -2)
+    assert wrong == {}
+
+
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = (
         "import sys, onnxgather; print(*sorted({'onnx', 'onnxruntime', 'click'} &"

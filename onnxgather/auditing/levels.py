@@ -1,8 +1,7 @@
 """The graphs that ONNX Runtime makes of a model, one for each level of optimization.
 
-ONNX Runtime does not run the graph of the file: it folds constants, leaves nodes out,
-and puts other nodes in their place. A gather is proved only if it is proved in the file
-and in each of these graphs.
+ONNX Runtime does not run the graph of the file (`quirks.REWRITTEN_GRAPHS`). A gather is
+proved only if it is proved in the file and in each of these graphs.
 """
 
 from __future__ import annotations
@@ -56,13 +55,16 @@ from onnxgather.core.model.network import (
     read_network,
 )
 from onnxgather.core.model.protos import bodies_of, external_files
+from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS
 from onnxgather.core.model.values import ModelProto, name_of, serialized_pieces
 
-RUNTIME_LEVELS: Mapping[str, int] = {"basic": 1, "extended": 2, "all": 99}
-"""The levels of optimization, with ONNX Runtime's own numbers."""
-
-DISABLED = 0
+DISABLED = OPTIMIZATION_LEVELS["disabled"]
 """ONNX Runtime's number for no optimization."""
+
+RUNTIME_LEVELS: Mapping[str, int] = {
+    name: number for name, number in OPTIMIZATION_LEVELS.items() if number != DISABLED
+}
+"""The levels of optimization, with ONNX Runtime's own numbers."""
 
 WRITING_TIMEOUT = 60.0
 """Seconds that ONNX Runtime may take to write the graph of a level."""
@@ -226,7 +228,7 @@ def audit_levels(
             refused = {name: answer.refused.get(RUNTIME_LEVELS[name]) for name in names}
             opens = None in refused.values()
             if not opens:
-                # A rewrite may be what makes ONNX Runtime refuse the model.
+                # A level may refuse what it changes (`quirks.FOLDED_FAILURE`).
                 opens = writer.refusal(DISABLED) is None
             written = _Written(answer.version, refused, opens)
             _audit_written(written, folder, audit_one, result)
@@ -415,7 +417,7 @@ def _audit_written(
 def _drop_repeated(graph: GraphProto) -> None:
     """Drop constants of a graph and of its bodies that are there twice.
 
-    ONNX Runtime 1.24.4 writes those of a body twice.
+    See `quirks.REPEATED_CONSTANTS`.
     """
     first_by_name: dict[str, TensorProto] = {}
     repeated: list[int] = []

@@ -1,8 +1,7 @@
 """What stands for each gather of a file in another graph of the model.
 
-ONNX Runtime may rename a gather, merge it with another gather, or put other nodes in
-its place. Where it is not sure which node stands for a gather, each node counts that
-may.
+`core/model/quirks.py` says how a gather changes there. Where it is not sure which node
+stands for a gather, each node counts that may.
 """
 
 from __future__ import annotations
@@ -30,11 +29,10 @@ from onnxgather.auditing.proof.ranges import IndexRange
 from onnxgather.core.model.network import Network, Operation, Scope
 
 _INLINED = ("_inlfunc_", "_if_")
-"""The start of the names that ONNX Runtime gives to the values of a body that it puts
-in place of a node."""
+"""The start of the names that `quirks.INLINED_BODIES` gives to values."""
 
 _FUNCTIONS = {row.operator for row in INDEX_OPERATORS.values() if row.is_function}
-"""The operators in whose place ONNX Runtime always puts a body."""
+"""The operators in whose place ONNX Runtime puts a body of ONNX."""
 
 _CUT = "an index out of range or below 0 gives other rows or none, and no error"
 """What a Slice does in place of a gather."""
@@ -60,8 +58,8 @@ class Match:
 class _Names:
     """The names that the values of a gather may have in another graph.
 
-    ONNX Runtime puts the body of a function or of a branch in place of its node. The
-    inputs and the outputs of the body then have the names of those of the node.
+    The inputs and the outputs of a body have the names of those of its node after
+    `quirks.INLINED_BODIES`.
     """
 
     outputs: set[str] = field(default_factory=set[str])
@@ -265,8 +263,7 @@ class Matches:
     def _behind(self, scope: Scope, operation: Operation) -> Operation:
         """Return the node whose output Transposes turn, which may be the node itself.
 
-        ONNX Runtime moves a Transpose from the data of a gather to its output, which
-        keeps its name.
+        See `quirks.MOVED_TRANSPOSE`.
         """
         behind = operation
         while behind.operator == "Transpose":
@@ -337,7 +334,7 @@ class Matches:
             return not self._splits_all(scope, operation)
         if operation.operator != "Slice":
             return False
-        # ONNX Runtime makes a Slice in place of a Gather of a Range, from its ends.
+        # It may be a `quirks.GATHER_OF_RANGE`, whose ends are those of the Range.
         if len(operation.inputs) < 4 or not self._counts_from_start(scope, operation):
             return len(operation.inputs) >= 3
         bounds = self._graph.bounds
@@ -357,7 +354,7 @@ class Matches:
         axis = int(operation.attributes.get("axis", 0))
         if data.sizes is None or not -len(data.sizes) <= axis < len(data.sizes):
             return False
-        # Without sizes of the parts, ONNX Runtime has made parts of one position.
+        # Without sizes of the parts, they are those of `quirks.GATHERS_TO_SPLIT`.
         total = len(operation.outputs)
         if len(operation.inputs) > 1:
             parts = bounds.value(scope, operation.inputs[1]).known
@@ -369,7 +366,7 @@ class Matches:
     def _match_merged(self, gone: Iterable[OperationKey]) -> None:
         """Match gathers that are gone with those that are worse than in the file.
 
-        ONNX Runtime may have merged the two.
+        See `quirks.MERGED_NODES`.
         """
         worse: list[_Candidate] = []
         for key, candidates in self._matched.items():

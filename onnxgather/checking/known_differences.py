@@ -84,15 +84,16 @@ class CasePattern(_Pattern, frozen=True):
     """The cases that a known difference is about; they have the value of each field."""
 
     name: str | None = None
-    """In this text, as in every text of a pattern, `*` stands for any text."""
+    """The name of the case. In this text, as in every text of a pattern, `*` stands for
+    any text."""
     operator: tuple[str, ...] | None = None
-    """The value of the case must be in this array, as in every array of a pattern.
-    GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; ONNX's names for forbidden
-    nodes."""
+    """The operators of the cases, by ONNX's names of forbidden nodes. The value of a
+    case must be in this array, as in every array of a pattern."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
     descriptor: DescriptorPattern | None = None
+    """The descriptor of the case."""
     out_of_range: tuple[str, ...] | None = None
     in_range: bool | None = None
     wrapped: bool | None = None

@@ -1,6 +1,6 @@
 """The results of a check as data, from which the reports of all formats are made.
 
-docs/report.md describes the classes of this module to readers of the JSON.
+`report.schema.json` describes the classes of this module to readers of the JSON.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Returned(StrEnum):
     """What an output holds where the indices are out of range."""
 
     ZEROS = "zeros"
+    """Zeros alone."""
     CLAMPED = "clamped"
     """The elements at the clamped indices."""
     DIRECTML = "directml"
@@ -105,12 +106,15 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first element that differs."""
 
     index: tuple[int, ...]
-    """Its coordinates in the array that stands for OutputTensor."""
+    """The coordinates of the element in the array that stands for OutputTensor."""
     expected: str
+    """The element of the reference."""
     expected_bytes: str
-    """In hexadecimal, in the order of memory."""
+    """The bytes of that element in hexadecimal, in the order of memory."""
     got: str
+    """The element of the provider."""
     got_bytes: str
+    """The bytes of that element in hexadecimal, in the order of memory."""
     source: str | None = None
     """Which index led there, such as `output[1, 0] = input[1, indices[0]] = input[1, 2]
     = 6`."""
@@ -126,8 +130,9 @@ class ArrayType(msgspec.Struct, frozen=True):
     """The data type and the shape of an array."""
 
     data_type: str
-    """numpy's name, such as float32."""
+    """The data type by numpy's name, such as float32."""
     shape: tuple[int, ...]
+    """The sizes."""
 
     @classmethod
     def of(cls, array: Array) -> ArrayType:
@@ -156,40 +161,45 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """
 
     lane: str
+    """The name of the lane."""
     state: State
+    """Whether the lane computes what the reference computes."""
     kind: ResultKind
+    """What became of the case, exactly."""
     reason: str | None = None
     """A sentence for people: why the state is not PASS, or what both refused. Its
     wording may change at any time; programs read the other fields."""
     nodes: tuple[str, ...] = ()
     """The operators that the provider ran, by ONNX Runtime's own node assignment."""
     differing: int = 0
-    """Of kind elements: how many differ."""
+    """How many elements differ, where `kind` is elements."""
     compared: int = 0
-    """Of kind elements: how many there are."""
+    """How many elements there are, where `kind` is elements."""
     first: Element | None = None
-    """Of kind elements."""
+    """The first element that differs, where `kind` is elements."""
     expected: ArrayType | None = None
-    """Of kind data-type and shape."""
+    """What the reference has, where `kind` is data-type or shape."""
     got: ArrayType | None = None
-    """Of kind data-type and shape, and where `returned` is unknown."""
+    """What the provider returned, where `kind` is data-type or shape, or `returned` is
+    unknown."""
     returned: Returned | None = None
-    """Of kind not-refused."""
+    """What the output holds, where `kind` is not-refused."""
     rule: str | None = None
-    """Of kind not-refused, and of kind refused where an index is out of range: the rule
-    that the case breaks. A sentence for people."""
+    """The rule that the case breaks, where `kind` is not-refused, or is refused and an
+    index is out of range. A sentence for people."""
     message: str | None = None
-    """Of kind refused, failed and not-taken: the provider's own message, on one
-    line."""
+    """The provider's own message on one line, where `kind` is refused, failed or
+    not-taken."""
     not_run: NotRunKind | None = None
-    """Of kind not-run: why; absent where the lane runs no such case."""
+    """Why the provider did not run the model, where `kind` is not-run; absent where the
+    lane runs no such case."""
     breakdown: Breakdown | None = None
-    """Of kind broken: in which way."""
+    """In which way the lane broke down, where `kind` is broken."""
     detail: str = ""
-    """Of kind not-run and broken: what `not_run` or `breakdown` leaves open."""
+    """What `not_run` or `breakdown` leaves open."""
     elsewhere: NodeElsewhere | None = None
-    """Of kind not-run: the node that went to another provider, where ONNX Runtime tells
-    it."""
+    """The node that went to another provider, where `kind` is not-run and ONNX Runtime
+    tells it."""
     with_zeros: bool = False
     """Whether the result is about the same case with indices of zero. Such a case is
     run beside one that must be refused: a refusal counts only if the provider runs the
@@ -197,13 +207,13 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     unsteady: bool = False
     """Whether a second run returned something else."""
     foreign_memory: ForeignMemory | None = None
-    """Of DIFF, on a lane that runs each case twice: how the output shows memory that is
-    not the model's. Report it privately first."""
+    """How the output shows memory that is not the model's, where `state` is DIFF and
+    the lane runs each case twice. Report it privately first."""
     found: State | None = None
-    """Of KNOWN: the state without the file of known differences."""
+    """The state without the file of known differences, where `state` is KNOWN."""
     known: str | None = None
-    """Of KNOWN and FIXED: what the file of known differences says. A sentence for
-    people."""
+    """What the file of known differences says, where `state` is KNOWN or FIXED. A
+    sentence for people."""
     of_descriptor: bool = False
     """Whether the lane ran the descriptor of the case's model, and not the model: it
     runs no ONNX models."""
@@ -242,7 +252,7 @@ class Blob(ArrayType, frozen=True):
     """An array in a report."""
 
     data: bytes
-    """Little-endian, in the order of memory; base64 in JSON."""
+    """The bytes of the array, little-endian, in the order of memory; base64 in JSON."""
 
     @classmethod
     def of(cls, array: Array) -> Blob:
@@ -268,10 +278,13 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     data: Blob
+    """The array of InputTensor."""
     indices: Blob
+    """The array of IndicesTensor."""
     descriptor: dict[str, Any] | None = None
-    """In DxDispatch's spelling."""
+    """The descriptor, in DxDispatch's spelling."""
     node: ForbiddenNode | None = None
+    """The node, where ONNX forbids it."""
     model: bytes | None = None
     """The ONNX model that the lanes ran, if they ran the file of a model."""
     expected: Blob | None = None
@@ -329,20 +342,22 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """One case on all lanes."""
 
     name: str
+    """The name of the case, such as gather/float32/uint32/edges."""
     operator: str
-    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1; of a forbidden node ONNX's
-    name."""
+    """GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1, or ONNX's name of a forbidden
+    node."""
     data_type: str
-    """Such as FLOAT32."""
+    """The data type of the data, such as FLOAT32."""
     index_type: str
+    """The data type of the indices, such as INT64."""
     dimension_count: int
-    """DimensionCount; of a forbidden node the rank of its data."""
+    """DimensionCount, or the rank of the data of a forbidden node."""
     out_of_range: OutOfRange
     """What an index out of range does."""
     in_range: bool
     """Whether every index is in range."""
     results: tuple[Result, ...]
-    """One per lane, in the order of the report's lanes."""
+    """The results, one per lane, in the order of the report's lanes."""
     wrapped: bool = False
     """Whether the gather stands between two multiplications by one."""
     file: str | None = None
@@ -352,14 +367,16 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The path to its command in that file, such as `$.commands[0]`. Where no command
     dispatches the gather, it is which arrays it has, such as `random bits`."""
     dispatchable: str | None = None
+    """The name of the program's dispatchable, which has the descriptor."""
     runs_file: bool = False
     """Whether the file is an ONNX model that the lanes run as it is."""
     note: str | None = None
-    """Where an index of a program or of the user's inputs is out of range: how many
-    are, the first of them, and what another policy returns. A sentence for people."""
+    """How many indices are out of range, the first of them, and what another policy
+    returns, where an index of a program or of the user's inputs is out of range. A
+    sentence for people."""
     evidence: Evidence | None = None
-    """Absent where all lanes passed, where the arrays exceed 1 MiB, and where those of
-    all cases would exceed 32 MiB."""
+    """What is needed to run the case again; absent where all lanes passed, where the
+    arrays exceed 1 MiB, and where those of all cases would exceed 32 MiB."""
 
     example: Evidence | None = None
     """What a picture is drawn from where all lanes passed. The first 500 cases whose
@@ -407,8 +424,9 @@ class Invalid(msgspec.Struct, frozen=True):
     """
 
     file: str
+    """The path of the file."""
     reason: str
-    """A sentence for people."""
+    """Which rule is broken: a sentence for people."""
 
 
 class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
@@ -419,12 +437,15 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     made: str
     """When the check ended: UTC, such as 2026-11-21T12:00:00Z."""
     machine: str
-    """Such as `Linux 6.1 x86_64, 2 cores`."""
+    """The system and the processors, such as `Linux 6.1 x86_64, 2 cores`."""
     lanes: tuple[LaneInfo, ...]
+    """The lanes that were asked."""
     cases: list[CaseResult]
+    """What each lane answered to each case."""
     invalid: list[Invalid] = []
+    """The files that break a rule."""
     unusable: list[str] = []
-    """Why files could not be checked; sentences for people."""
+    """Why files could not be checked: sentences for people."""
     planned: int = 0
     """How many cases were to run; without those of other shards."""
     shard: str | None = None

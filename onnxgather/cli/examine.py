@@ -28,7 +28,7 @@ from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
-from onnxgather.core.folders import check_outside
+from onnxgather.core.files import check_outside
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 
 if TYPE_CHECKING:

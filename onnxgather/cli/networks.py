@@ -32,8 +32,7 @@ from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
 from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS, printable
-from onnxgather.core.files import check_new_folder
-from onnxgather.core.folders import check_outside
+from onnxgather.core.files import check_new_folder, check_outside
 
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import AuditedModel

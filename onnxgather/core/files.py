@@ -303,6 +303,18 @@ def is_in(path: str, folder: str) -> bool:
         return False
 
 
+def check_outside(inputs: Iterable[str | None], folder: str) -> None:
+    """Check that no input is in a folder that is written; None is no input.
+
+    Raises:
+        OnnxGatherError: One is.
+    """
+    for path in inputs:
+        if path is not None and is_in(path, folder):
+            rule = f"{path} must be outside of {folder}, whose files are replaced"
+            raise OnnxGatherError(rule)
+
+
 def _identity(path: str) -> str:
     """Return the text that all paths of a file have in common."""
     path = os.path.normcase(os.path.realpath(path))

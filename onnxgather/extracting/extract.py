@@ -14,10 +14,12 @@ import msgspec
 
 from onnxgather.auditing.audit import audit
 from onnxgather.auditing.capture import Gathered, capture, part_of
+from onnxgather.auditing.cropping import constant_data
 from onnxgather.auditing.graph_audit import EMPTY, RUN_TIMEOUT
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.corpus.export import index_of, is_export
+from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.repro.candidates import Candidate, case_of
 from onnxgather.checking.repro.folder import runnable, trials_of
 from onnxgather.core.checks import (
@@ -34,9 +36,8 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
 from onnxgather.core.execution.providers import PROVIDERS
-from onnxgather.core.folders import FolderKind, check_outside
+from onnxgather.core.files import check_outside
 from onnxgather.core.gather import gather_of_node
-from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.given_inputs import GivenArray, checked
 from onnxgather.core.model.network import Network, Operation, Scope, read_network
 from onnxgather.core.model.values import DIRECTML_NAMES, sizes_text, type_name

@@ -22,15 +22,16 @@ from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, line
 from onnxgather.core.model.network import Network, read_network
-from onnxgather.core.model.values import ValueType, loaded, values_of
-from onnxgather.core.public import public
-from onnxgather.proving.claims import AnyModel, Claim, tensor_names
-from onnxgather.proving.formula import GatherFormula
-from onnxgather.proving.quirks import (
+from onnxgather.core.model.quirks import (
     DIVISION_THAT_STOPS,
     OPTIMIZATION_LEVELS,
     OptimizationLevel,
 )
+from onnxgather.core.model.values import ValueType, loaded, values_of
+from onnxgather.core.public import public
+from onnxgather.proving.claims import AnyModel, Claim, tensor_names
+from onnxgather.proving.formula import GatherFormula
+from onnxgather.proving.quirks import avoid
 from onnxgather.proving.solvers import solve
 from onnxgather.proving.tensors import UndecidedError, ensure, is_known
 from onnxgather.proving.terms import Term, Truth, evaluate
@@ -203,7 +204,7 @@ def _check_divisions(network: Network) -> None:
                 continue
             divisor = scope.constant(operation.inputs[1])
             is_safe = divisor is not None and not np.isin(divisor, [0, -1]).any()
-            DIVISION_THAT_STOPS.avoid(not is_safe)
+            avoid(DIVISION_THAT_STOPS, not is_safe)
 
 
 def _zeros(inputs: Mapping[str, ValueType]) -> dict[str, Array]:

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.model import quirks
 from onnxgather.core.model.network import Scope
 from onnxgather.core.model.values import ValueType, name_of
-from onnxgather.proving import quirks, tensors, terms
+from onnxgather.proving import tensors, terms
 from onnxgather.proving.lemmas import DIGITS, LEMMAS
+from onnxgather.proving.quirks import avoid
 from onnxgather.proving.tensors import (
     Failure,
     Item,
@@ -167,7 +169,7 @@ def _division(compute: Callable[[Int, int], Int]) -> Semantics:
     def row(node: NodeCall) -> LazyTensor:
         ensure(not node.attribute("fmod", 0), "Mod with fmod")
         is_safe = {0, -1}.isdisjoint(node[1].numbers())
-        quirks.DIVISION_THAT_STOPS.avoid(not is_safe)
+        avoid(quirks.DIVISION_THAT_STOPS, not is_safe)
         return _fold(node, divided)
 
     return row
@@ -180,7 +182,7 @@ def _quotient(node: NodeCall) -> LazyTensor | list[LazyTensor]:
     if all(size == 1 for size in data.shape):
         origin = (0,) * len(data.shape)
         first = tensors.unrounded(data.at(origin))
-    quirks.QUOTIENT_OF_ONE.avoid(not isinstance(first, Term) and first == 1)
+    avoid(quirks.QUOTIENT_OF_ONE, not isinstance(first, Term) and first == 1)
     return _division(_divided)(node)
 
 
@@ -214,11 +216,7 @@ def _limited(
 
 
 def _ordered(value: Int) -> Int:
-    """Return an integer whose order is that of `quirks.LOW_HALVES_AS_SIGNED`.
-
-    ONNX Runtime 1.24.4 and 1.31.1 have the fault, 1.32.0 does not
-    (test_low_halves_are_what_older_cpu_providers_compute).
-    """
+    """Return an integer whose order is that of `quirks.LOW_HALVES_AS_SIGNED`."""
     high_half = value // 2**32 * 2**32
     signed_low_half = (value + 2**31) % 2**32
     return high_half + signed_low_half
@@ -264,7 +262,7 @@ def _where(node: NodeCall) -> LazyTensor:
     def compute(truth: Item, first: Item, second: Item) -> Item:
         item = tensors.chosen(tensors.unrounded(truth), first, second, dtype)
         is_data = isinstance(item, tensors.Moved) and dtype.kind == "f"
-        quirks.WHERE_OF_FLOATS.avoid(is_data)
+        avoid(quirks.WHERE_OF_FLOATS, is_data)
         return item
 
     return elementwise(dtype, compute, [node[0], node[1], node[2]])
@@ -285,7 +283,7 @@ def _cast(node: NodeCall) -> LazyTensor:
         if isinstance(item, int | tensors.Rounded) and len(data.shape) <= 1:
             value = tensors.unrounded(item)
             is_kept = isinstance(value, Term) or value == tensors.unrounded(result)
-            quirks.CAST_OF_SIZES.avoid(not is_kept)
+            avoid(quirks.CAST_OF_SIZES, not is_kept)
         return result
 
     return lazy(after, data.shape, element)
@@ -378,7 +376,7 @@ def _squeeze(node: NodeCall) -> LazyTensor:
     """Return Squeeze."""
     sizes = node[0].sizes
     named = node.numbers(1, "axes")
-    quirks.SQUEEZE_OF_NO_AXES.avoid(named == [])
+    avoid(quirks.SQUEEZE_OF_NO_AXES, named == [])
     single = [axis for axis, size in enumerate(sizes) if size == 1]
     dropped = single if named is None else _axes(named, len(sizes))
     ensure({*dropped} <= {*single}, "a Squeeze of sizes other than 1")
@@ -452,7 +450,7 @@ def _slice(node: NodeCall) -> LazyTensor:
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         every = picked[axis]
         is_usual = _is_usual_slice(start, end, step, len(every))
-        quirks.SLICE_BACKWARDS.avoid(not is_usual)
+        avoid(quirks.SLICE_BACKWARDS, not is_usual)
         picked[axis] = every[start:end:step]
 
     def source(place: Place) -> Place:
@@ -567,7 +565,7 @@ def _range_of(node: NodeCall) -> LazyTensor:
     numbers = [tensors.known_integer(tensor.at(()), what) for tensor in inputs]
     start, limit, delta = numbers
     ensure(delta, "a Range with the step 0")
-    quirks.GATHER_OF_RANGE.avoid(min(start, limit) < 0)
+    avoid(quirks.GATHER_OF_RANGE, min(start, limit) < 0)
     count = len(range(start, limit, delta))
     return lazy(node[0].dtype, [count], lambda place: place[0] * delta + start)
 

@@ -80,7 +80,7 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
     )
     Path("table.onnx").write_bytes(model.SerializeToString())
     np.savez("ids.npz", ids=np.array([3, 3]))
-    monkeypatch.setattr("onnxgather.core.model.cropping.LARGEST_WHOLE", 19)
+    monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 19)
     arguments = "extract table.onnx --inputs ids.npz -o out --all"
     assert output_of(arguments) == (
         "cropped: main graph: Gather 'y': data [5] is cropped to [3], as no more is"
@@ -89,7 +89,7 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
     assert (
         outcome("run out/gathers/001_y/program.json")[1] == "Resource 'output': 3, 3\n"
     )
-    monkeypatch.setattr("onnxgather.core.model.cropping.LARGEST_WHOLE", 20)
+    monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 20)
     assert outcome(arguments)[1] == "table.onnx -> out: 1 of 1 gathers\n"
 
 

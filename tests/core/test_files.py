@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.results import Report
 from onnxgather.cli.terminal import json_bytes
 from onnxgather.core import files
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.files import is_report, replace_file, write_whole
-from onnxgather.core.folders import FolderKind
+from onnxgather.core.files import check_outside, is_report, replace_file, write_whole
 
 POSIX = pytest.mark.skipif(
     os.name == "nt", reason="makes pipes and opens devices of POSIX"
@@ -275,3 +275,13 @@ def test_what_check_writes_starts_as_a_report() -> None:
     report = Report("0.1.0", "now", "here", (), [])
     for content in (json_bytes(report), msgspec.json.encode(report)):
         assert is_report(content[:40])
+
+
+def test_an_input_in_a_folder_that_is_written_is_refused(tmp_path: Path) -> None:
+    check_outside([None, str(tmp_path / "a")], str(tmp_path / "b"))
+    for path in (tmp_path / "b" / "x" / "y", tmp_path / "b" / ".." / "b" / "z"):
+        with pytest.raises(OnnxGatherError) as caught:
+            check_outside([str(path)], str(tmp_path / "b"))
+        assert str(caught.value) == (
+            f"{path} must be outside of {tmp_path / 'b'}, whose files are replaced"
+        )

@@ -1,4 +1,4 @@
-"""Each row of the table of quirks is what the installed ONNX Runtime does.
+"""Each row that certificates know is what the installed ONNX Runtime does.
 
 The model of a row means its descriptor by ONNX's specification, and not on the CPU
 provider at the levels of the row. A certificate proves it only if the rule of the row
@@ -7,9 +7,6 @@ is switched off.
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,33 +15,25 @@ from pathlib import Path
 
 import numpy as np
 import onnx.parser
-import onnxruntime
 import pytest
 from folders import ROOT
 from onnx import TensorProto, helper
-from packaging.version import Version
+from quirk_rows import NAMES, Outcome, check_shown
 from rings import one_quick_in
 from short_descriptors import descriptor
 
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup
+from onnxgather.core.model import quirks
+from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS, Quirk
 from onnxgather.core.options import OutOfRange
-from onnxgather.proving import operators, quirks
+from onnxgather.proving import counterexamples, operators
+from onnxgather.proving import quirks as rules
 from onnxgather.proving.certify import certify
-from onnxgather.proving.quirks import (
-    MEASURED,
-    OPTIMIZATION_LEVELS,
-    QUIRKS,
-    Quirk,
-)
 
 pytest.importorskip("z3")
 
 DESC = descriptor("GATHER: FLOAT32 5, INT64 3, FLOAT32 3, 0, 1")
-VERSION = onnxruntime.__version__
 LARGEST = 2**63 - 1
-
-Outcome = list[float] | str
-"""The elements of the output, "fails", or "stops" if the process stops."""
 
 
 @dataclass
@@ -54,6 +43,7 @@ class Exhibit:
     quirk: Quirk
     nodes: str
     by_onnx: Outcome
+    """The elements of the output, "fails", or "stops" if the process stops."""
     by_runtime: Outcome
     indices: Sequence[int] = (0, 1, 2)
     data: Sequence[float] = (1, 2, 3, 4, 5)
@@ -225,16 +215,20 @@ EXHIBITS = [
         low_halves=True,
     ),
 ]
-NAMES = [exhibit.quirk.name for exhibit in EXHIBITS]
+EXHIBIT_NAMES = [exhibit.quirk.name for exhibit in EXHIBITS]
 
-by_row = pytest.mark.parametrize("exhibit", EXHIBITS, ids=NAMES)
+by_row = pytest.mark.parametrize("exhibit", EXHIBITS, ids=EXHIBIT_NAMES)
 some_rows_quick = pytest.mark.parametrize(
-    "exhibit", one_quick_in(4, EXHIBITS), ids=NAMES
+    "exhibit", one_quick_in(4, EXHIBITS), ids=EXHIBIT_NAMES
 )
 
 
-def test_each_row_has_a_model() -> None:
-    assert [exhibit.quirk for exhibit in EXHIBITS] == [*QUIRKS]
+def test_each_row_of_certificates_has_a_model() -> None:
+    shown = {exhibit.quirk for exhibit in EXHIBITS}
+    assert len(shown) == len(EXHIBITS)
+    assert shown == {
+        row for row in NAMES if any(code.startswith("proving.") for code in row.code)
+    }
 
 
 def outcome(exhibit: Exhibit, level: int) -> Outcome:
@@ -253,31 +247,10 @@ def outcome(exhibit: Exhibit, level: int) -> Outcome:
 
 @some_rows_quick
 def test_onnx_runtime_does_what_the_row_says(exhibit: Exhibit) -> None:
-    row = exhibit.quirk
-    shown: list[str] = []
-    for level, number in OPTIMIZATION_LEVELS.items():
-        result = outcome(exhibit, number)
-        own = as_text(result)
-        assert own in (as_text(exhibit.by_onnx), as_text(exhibit.by_runtime))
-        if own == as_text(exhibit.by_runtime):
-            shown.append(level)
-    newest = MEASURED[-1]
-    if VERSION in (*MEASURED, *row.versions):
-        is_expected = VERSION in row.versions
-    elif Version(VERSION) > Version(newest):
-        is_expected = newest in row.versions
-    else:  # nobody has measured which of the versions between show it
-        is_expected = bool(shown)
-    expected = [*row.levels] if is_expected else []
-    fault = f"ONNX Runtime {VERSION} shows {row.name!r} at {shown}, not at {expected}"
-    if not shown:
-        fault += ": the row is needless"
-    assert shown == expected, fault
-
-
-def as_text(result: Outcome) -> str:
-    """An outcome as a text, which tells -0.0 from 0.0."""
-    return result if isinstance(result, str) else str([*map(float, result)])
+    outcomes = {
+        level: outcome(exhibit, number) for level, number in OPTIMIZATION_LEVELS.items()
+    }
+    check_shown(exhibit.quirk, outcomes, exhibit.by_onnx, exhibit.by_runtime)
 
 
 def state(exhibit: Exhibit, low_halves: bool) -> str:
@@ -299,42 +272,15 @@ def test_without_the_rule_of_a_row_its_model_is_proved(
         pass
 
     if exhibit.quirk == quirks.SHAPE_OF_FAILING:
-        monkeypatch.setattr(quirks, "SIZE_INPUTS", {})
+        monkeypatch.setattr(rules, "SIZE_INPUTS", {})
     elif exhibit.quirk == quirks.RESHAPE_OF_FAILING:
-        monkeypatch.setattr(quirks, "SIZE_INPUTS", {"Shape": (0,)})
+        monkeypatch.setattr(rules, "SIZE_INPUTS", {"Shape": (0,)})
     elif exhibit.quirk == quirks.SUM_IN_FLOATS:
         monkeypatch.setattr(operators, "_rely", nothing)
     else:
-        monkeypatch.setattr(Quirk, "avoid", nothing)
+        for module in (counterexamples, operators, rules):
+            monkeypatch.setattr(module, "avoid", nothing)
     assert state(exhibit, low_halves=False) == "proved"
-
-
-@pytest.mark.parametrize("row", QUIRKS, ids=lambda row: row.name)
-def test_the_code_of_a_row_names_the_row(row: Quirk) -> None:
-    module, _, function = row.code.partition(".")
-    code = getattr(importlib.import_module(f"onnxgather.proving.{module}"), function)
-    (name,) = [name for name, value in vars(quirks).items() if value is row]
-    assert re.search(rf"\b{name}\b", inspect.getsource(code))
-
-
-def test_the_decisions_about_proof_list_the_table() -> None:
-    page = (ROOT / "docs" / "decisions" / "proof.md").read_text("utf-8")
-    _, _, rest = page.partition("## What ONNX Runtime does otherwise\n")
-    section, _, _ = rest.partition("\n## ")
-    written = [line for line in section.splitlines() if line.startswith("|")]
-    assert written[2:] == [line_of(row) for row in QUIRKS]
-
-
-def line_of(row: Quirk) -> str:
-    """The line of a row in the table of the page."""
-    levels = f"from {row.level}"
-    if len(row.levels) == 1:
-        levels = f"{row.level} alone"
-    elif row.level == "disabled":
-        levels = "all levels"
-    versions = ", ".join(row.versions)
-    cells = [row.name, row.behaviour, levels, versions, row.rule, f"`{row.code}`"]
-    return f"| {' | '.join(cells)} |"
 
 
 DROPPED = {

@@ -4,9 +4,7 @@ A bound is true whatever a provider does. So these are taken into account:
 
 - Integers wrap around.
 - A float that no integer equals becomes any integer.
-- Min, Max, Clip and others order INT64 by its high half, then by its low half. The low
-  half is signed on some and unsigned on others of ONNX Runtime's CPU provider and
-  DirectML.
+- Providers order INT64 in two ways (`quirks.LOW_HALVES_AS_SIGNED`).
 """
 
 from __future__ import annotations
@@ -106,8 +104,7 @@ class Bounds:
             sizes. Floats have their own data type; an infinite bound means that the
             element may be infinite.
         nan: Whether an element may be NaN. For integers: whether a Cast may have
-            wrapped an element. If ONNX Runtime leaves that Cast out, the next Cast gets
-            the element as it was before.
+            wrapped an element (`quirks.CASTS_IN_A_ROW`).
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
     """
@@ -409,7 +406,7 @@ def _array_of(ends: Any) -> Array:
 def _rounded(ends: Array, dtype: Any, far: float) -> Array:
     """Return the ends in a data type, rounded away from the interval.
 
-    Providers round numbers in several ways; the interval contains the results of all.
+    The interval holds the results of all roundings, such as `quirks.ROUNDED_TWICE`.
     """
     if dtype in (object, ends.dtype):
         return ends.astype(dtype, copy=False)

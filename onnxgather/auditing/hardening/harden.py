@@ -26,6 +26,14 @@ from onnxgather.auditing.audit import (
     given_ranges,
 )
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
+from onnxgather.auditing.hardening.gather_nodes import (
+    GatherNode,
+    Limit,
+    Operand,
+    as_directml,
+    limited_operands,
+    without_zeros,
+)
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.operators.index_operators import (
     INDEX_OPERATORS,
@@ -40,14 +48,6 @@ from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError, located
 from onnxgather.core.files import check_apart, write_pieces
-from onnxgather.core.lowering.gather_nodes import (
-    GatherNode,
-    Limit,
-    Operand,
-    as_directml,
-    limited_operands,
-    without_zeros,
-)
 from onnxgather.core.lowering.graph import ONNX_TYPES, Graph, Value, new_name
 from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
@@ -332,10 +332,7 @@ def _check_row(
 
 
 def _becomes_counted(gather: AuditedGather) -> bool:
-    """Return whether ONNX Runtime makes an operator of a gather without other indices.
-
-    Such an operator, EmbedLayerNormalization, accepts no index below 0.
-    """
+    """Return whether a gather is part of `quirks.EMBEDDING_FROM_START`."""
     if gather.runtime is None:
         return False
     operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
@@ -424,8 +421,8 @@ def rewrite(
             each with the reason to leave it as it is, or "".
         rule: What such an index does: "clamp", "zero" or "directml", or the row that it
             means.
-        counted: The paths to the gathers whose new indices must be at least 0, as ONNX
-            Runtime makes an operator of them that counts no index from the end.
+        counted: The paths to the gathers whose new indices must be at least 0
+            (`quirks.EMBEDDING_FROM_START`).
 
     Raises:
         OnnxGatherError: A size is not known under "directml".

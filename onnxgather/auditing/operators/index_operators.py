@@ -1,8 +1,8 @@
 """The operators with indices: their inputs of indices, and which indices are in range.
 
 The table is in `index_operators.json`, with what each provider does with an index out
-of range. Slice and Compress are not in the table: their bounds and their mask are cut
-to the axis.
+of range (`quirks.INDEX_OUT_OF_RANGE`). Slice and Compress are not in the table: their
+bounds and their mask are cut to the axis.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class IndexOperator(msgspec.Struct, frozen=True):
     domain: str = ""
     """"" is ONNX's own."""
     is_function: bool = False
-    """Whether ONNX Runtime runs the function that ONNX defines in its place."""
+    """Whether ONNX defines a function for it (`quirks.INLINED_BODIES`)."""
     providers: dict[str, str] = {}
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""

@@ -63,10 +63,7 @@ def _loosened(
     """Return bounds that are wider by some roundings of a float type.
 
     Providers approximate. A number beyond the type may be finite, and a number too
-    small for the type may differ from 0: the CPU provider keeps FLOAT16 as FLOAT from
-    an operator to the next. Three cases of
-    tests/auditing/operators/test_output_bounds.py show it, such as "FLOAT16 is kept as
-    FLOAT".
+    small for the type may differ from 0: `quirks.HALVES_AS_FLOATS`.
     """
     info = np.finfo(FLOATS[data_type])
     relative = roundings * info.eps
@@ -165,8 +162,7 @@ def _remainder(call: Call) -> Bounds | None:
     if not is_integer and not has_sign_of_dividend:
         return None
     if is_integer and has_sign_of_dividend:
-        # Until ONNX Runtime 1.31 the CPU provider computes it as DOUBLE: "fmod of INT64
-        # as DOUBLE" in tests/auditing/operators/test_output_bounds.py.
+        # `quirks.FMOD_AS_DOUBLE`
         for value in (dividend, divisor):
             if abs(value.closed.bounds).max() > EXACT:
                 return None
@@ -255,11 +251,10 @@ def _monotonic(call: Call) -> Bounds | None:
     bounds = MONOTONIC[operator](x.bounds)
     low = bounds[..., :1]
     high = bounds[..., 1:]
-    # The CPU provider keeps a root of FLOAT16 as FLOAT: "a square root of FLOAT16 is
-    # kept as FLOAT" in tests/auditing/operators/test_output_bounds.py.
+    # `quirks.HALVES_AS_FLOATS`
     if operator == "Log" or (operator == "Sqrt" and x.data_type == "FLOAT16"):
         low, high = _loosened(x.data_type, low, high, APPROXIMATIONS)
-    # The sign of NaN is 0 as FLOAT16: "the sign of NaN" in the same tests.
+    # `quirks.SIGN_OF_NAN`
     if operator == "Sign" and (x.nan or not is_ordered(x)):
         return call.elementwise(-1, 1)
     return call.elementwise(low, high)
@@ -297,7 +292,7 @@ def _cast(call: Call) -> Bounds | None:
         return None
     if target in INTEGERS:
         return _cast_of_integers(call, target)
-    # Of integers that an earlier Cast wrapped, ONNX Runtime may cast what it wrapped.
+    # It may get what an earlier Cast would wrap (`quirks.CASTS_IN_A_ROW`).
     if x.nan:
         lowest, _ = LIMITS["INT64"]
         _, highest = LIMITS["UINT64"]
@@ -331,9 +326,7 @@ def _cast_to_integers(call: Call, target: str) -> Bounds:
     whole_high = _whole_part(np.where(fits, float_high, 0))
     low = np.where(fits, whole_low, np.array(first, object))
     high = np.where(fits, whole_high, np.array(last, object))
-    # Of two Casts in a row ONNX Runtime 1.24 may leave out the first, and a fraction is
-    # true as BOOL: "a fraction is true" in
-    # tests/auditing/operators/test_output_bounds.py.
+    # A fraction may be true (`quirks.CAST_OF_FRACTION`).
     may_be_fraction = (x.bounds != 0).any(-1, keepdims=True)
     is_zero = (low == 0) & (high == 0)
     high = np.where(is_zero & may_be_fraction, 1, high)

@@ -128,8 +128,7 @@ def _range(call: Call) -> Bounds | None:
     start = call.of(0)
     limit = call.of(1)
     delta = call.of(2)
-    # The CPU provider counts in the data type, then as floats: "a Range of INT32 that
-    # is longer than INT32" in tests/auditing/operators/test_output_bounds.py.
+    # `quirks.RANGE_IN_TYPE`
     _, highest = INTEGERS.get(start.data_type, (0, 0))
     countable = min(highest, EXACT) // 2
     if countable == 0:

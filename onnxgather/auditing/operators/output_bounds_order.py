@@ -31,7 +31,7 @@ from onnxgather.core.descriptors.arrays import Array
 ORDER_BOUNDS = BoundsTable()
 
 LOW_HALF = 2**32 - 1
-"""The bits of an INT64 that a provider may order as signed or as unsigned."""
+"""The bits of an INT64 whose order is not sure (`quirks.LOW_HALVES_AS_SIGNED`)."""
 
 # The largest and the smallest.
 

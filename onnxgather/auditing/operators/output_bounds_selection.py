@@ -160,7 +160,7 @@ def _positions_of_slice(start: int, end: int, step: int, size: int) -> range:
     """Return the positions that a Slice selects from an axis."""
     # A backward Slice that starts before the axis starts at its first position.
     first = max(start, -size) if step < 0 else start
-    # The greatest INT32 and INT64 mean the end of the axis, in either direction.
+    # `quirks.SLICE_BACKWARDS`: the greatest INT32 and INT64 mean the end of the axis.
     goes_on = end in (INTEGERS["INT32"][1], LARGEST_SIZE)
     last = None if goes_on else end
     return range(size)[first:last:step]
@@ -189,8 +189,7 @@ def _split(call: Call) -> Sequence[Bounds] | None:
 def _is_filled(shapes: Sequence[AnySizes | None], axis: int) -> bool:
     """Return whether each element of a Concat is surely an element of an input.
 
-    ONNX Runtime accepts any sizes off the axis of an input without elements, and writes
-    nothing in its place.
+    See `quirks.CONCAT_OF_NOTHING`.
     """
     sizes_off_axis: set[AnySizes] = set()
     has_elements = True

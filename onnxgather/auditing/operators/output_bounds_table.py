@@ -9,14 +9,14 @@ from onnxgather.auditing.algebra.bounds import INTEGERS, Bounds, broadcast
 from onnxgather.auditing.operators.calls import Call
 
 EXACT = 2**53
-"""The CPU provider may sum integers up to which FLOAT64 is exact as floats."""
+"""Sums of integers up to it are exact in spite of `quirks.SUM_IN_FLOATS`."""
 
 LARGEST_SIZE = INTEGERS["INT64"][1]
 """The bound of a size that is not known."""
 
 SKIPPED = {"Add", "Sub", "Mul", "Div"}
-"""Operators that ONNX Runtime leaves out where they change nothing, so that two Casts
-may meet."""
+"""Operators that may go where they change nothing, so that two Casts are in a row
+(`quirks.CASTS_IN_A_ROW`)."""
 
 Transfer = Callable[[Call], "Bounds | Sequence[Bounds] | None"]
 """A function that bounds the outputs of an operation; None where nothing bounds

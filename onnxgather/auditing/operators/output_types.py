@@ -364,7 +364,7 @@ def _range(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
         return [(None,)]
     span = limit - start if delta > 0 else start - limit
     count = _rounded_up(larger(0, span), abs(delta))
-    # Older versions subtract in the data type, which may be too narrow.
+    # The data type may be too narrow for the span (`quirks.RANGE_IN_TYPE`).
     widest = max(high_of(span), -low_of(span))
     _, highest = INTEGERS.get(call.x.data_type, (0, 2 * EXACT_IN_FLOAT + 2))
     return [(count if widest < highest / 2 else None,)]
@@ -432,8 +432,8 @@ def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
         if shape is None:
             return [(None,) * len(inferred_sizes)]
         shapes.append(shape)
-    # ONNX Runtime skips inputs without elements, whose other sizes need not be those of
-    # the rest.
+    # The sizes of inputs without elements need not be those of the rest
+    # (`quirks.CONCAT_OF_NOTHING`).
     full = [shape for shape in shapes if all(size >= 1 for size in shape)]
     columns = zip(*shapes, strict=True)
     full_columns = zip(*(full or shapes), strict=True)
@@ -542,7 +542,7 @@ def _slice_length(
     numbers = known_sizes((start, end, size))
     if numbers is not None and -(2**31) < step < 0:
         first, last, length = numbers
-        if last < 2**31 - 1:  # the greatest INT32 means the end of the axis
+        if last < 2**31 - 1:  # else it means the end (`quirks.SLICE_BACKWARDS`)
             first = max(first, -length)
             positions = range(length)[first:last:step]
             return len(positions)
@@ -633,7 +633,7 @@ def _window_count(
     # A pool wider than its input has 1 window; of 0, SAME is inferred as 1.
     is_convolution = "Conv" in call.operator
     least = 0 if is_convolution and not is_same else stride
-    # ONNX Runtime refuses a convolution without a window.
+    # `quirks.CONVOLUTION_OF_NOTHING`
     if room >= least:
         count = quotient(room, stride)
         return at_least_one(count) if is_convolution else count
@@ -664,7 +664,7 @@ def _rounded_count(room: AnySize, stride: int) -> AnySize | None:
 def _is_broadcast_product(call: Call) -> bool:
     """Return whether ONNX infers a product of matrices as ONNX Runtime computes it.
 
-    ONNX Runtime does not broadcast matrices with sums of 0 products.
+    See `quirks.PRODUCT_OF_NOTHING`.
     """
     position = 3 if call.operator == "QLinearMatMul" else 1
     a = _all_sizes(call.of(0))
@@ -704,10 +704,7 @@ def _einsum_broadcasts_nothing(call: Call) -> bool:
 
 
 def _counts_axes(call: Call) -> bool:
-    """Return whether ONNX reads axes as ONNX Runtime does.
-
-    Before opset 11 ONNX does not read those that count from the end.
-    """
+    """Return whether ONNX reads axes as ONNX Runtime does (`quirks.AXES_FROM_END`)."""
     if call.version >= 11:
         return True
     axes = call.attributes.get("axes", ())
@@ -715,7 +712,7 @@ def _counts_axes(call: Call) -> bool:
 
 
 def _names_axes(call: Call) -> bool:
-    """Return whether a Squeeze names its axes, or has no input for them."""
+    """Return whether a Squeeze is no `quirks.SQUEEZE_OF_NO_AXES`."""
     return call.option("axes", 1) != [] and _counts_axes(call)
 
 
@@ -806,8 +803,7 @@ def _factors(call: Call) -> Sequence[float | None] | None:
 def _multiplied(size: AnySize | None, factor: float | None) -> AnySize | None:
     """Return a size times a factor, rounded down; None where it is not clear.
 
-    ONNX Runtime multiplies as FLOAT, and ONNX infers the product as DOUBLE. Where FLOAT
-    holds the exact product, it does not matter.
+    Where FLOAT holds the exact product, `quirks.RESIZE_IN_FLOAT` does not matter.
     """
     if size is None or factor is None or not 0 < factor < EXACT_IN_FLOAT:
         return None
@@ -827,8 +823,7 @@ def _multiplied(size: AnySize | None, factor: float | None) -> AnySize | None:
 def _reduced(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     if _has_elements(call):
         return _trusted(call, inferred)
-    # Of no elements ONNX Runtime may keep an axis that it should leave out, at its size
-    # or at 1.
+    # An axis that should go may stay (`quirks.REDUCTION_OF_NOTHING`).
     if call.x.sizes and call.attributes.get("keepdims", 1):
         return [(None,) * len(call.x.sizes)]
     return []

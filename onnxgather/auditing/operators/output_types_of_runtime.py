@@ -34,7 +34,8 @@ BLOCK = 16
 """A multiple of the number of channels in a block, on every processor."""
 
 FIRST_NORMALIZATION = 17
-"""The first version of ONNX that has LayerNormalization. ONNX Runtime has it before."""
+"""The first version of ONNX that has LayerNormalization; see
+`quirks.EARLY_NORMALIZATION`."""
 
 
 def types_of_outputs(call: Call) -> list[OpenType]:
@@ -100,7 +101,7 @@ def _same(call: Call) -> Sequence[OpenType]:
 @typed("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
 def _skip_normalization(call: Call) -> Sequence[OpenType]:
     same = OpenType(call.x.data_type, call.x.sizes)
-    # The CPU provider does not compute the mean and the deviation.
+    # `quirks.SKIPPED_STATISTICS`
     return [same, OpenType(), OpenType(), same]
 
 
@@ -160,7 +161,7 @@ def _quantized_concat(call: Call) -> Sequence[OpenType]:
 def _product(a: OutputSizes, b: OutputSizes, call: Call) -> OutputSizes:
     """Return the sizes of a product of matrices; None where they are not clear.
 
-    ONNX Runtime does not broadcast matrices with sums of 0 products.
+    See `quirks.PRODUCT_OF_NOTHING`.
     """
     if a is None or b is None or len(a) < 2 or len(b) < 2:
         return None

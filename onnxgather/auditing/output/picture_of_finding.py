@@ -14,6 +14,7 @@ import numpy as np
 
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.capture import Gathered
+from onnxgather.auditing.cropping import constant_data
 from onnxgather.auditing.graph_audit import (
     OperationKey,
     operations_of,
@@ -27,7 +28,6 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.gather import Geometry, gather_of_node
-from onnxgather.core.model.cropping import constant_data
 from onnxgather.core.model.network import Operation, Scope
 from onnxgather.core.model.values import DIRECTML_NAMES, type_name
 from onnxgather.core.options import OutOfRange

@@ -139,7 +139,7 @@ class GuardNodes:
         return first
 
     def either(self, condition: str, value: str, other: str) -> str:
-        """Return one of two BOOL values, which Where of ONNX Runtime does not take."""
+        """Return one of two BOOL values (`quirks.WHERE_OF_TRUTHS`)."""
         chosen = self.add("And", condition, value)
         passed = self.add("And", self.add("Not", condition), other)
         return self.add("Or", chosen, passed)
@@ -431,8 +431,8 @@ class _Guard:
             return name
         axis = nodes.integers(0)
         if sizes == ():
-            # ONNX Runtime takes any shape for none, but its optimizations believe that
-            # there is none. They do not know that this number is always 0.
+            # `quirks.SCALARS_OF_ANY_SHAPE`, but `quirks.DECLARED_SIZES`: optimizations
+            # do not know that this number is always 0.
             if data_type == "STRING":
                 count = nodes.add("Shape", nodes.add("Unique", name))
                 axis = nodes.add("Mul", count, axis)

@@ -170,7 +170,7 @@ def _has_equal_bounds(a: Bounds, b: Bounds) -> bool:
 def _is_same_operator(a: Operation, b: Operation, version: int | None) -> bool:
     """Return whether two operations have the same operator and attributes.
 
-    ONNX Runtime writes an attribute that has its default, and a file may leave it out.
+    One may have an attribute that the other leaves out (`quirks.WRITTEN_DEFAULTS`).
     """
     if a.operator != b.operator:
         return False

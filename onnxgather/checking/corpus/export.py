@@ -26,13 +26,13 @@ from onnxgather.checking.corpus.wpt import (
     wpt_file,
     wpt_test,
 )
+from onnxgather.checking.folders import FilesDigest, FolderKind
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import FACTS
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import filled_in
-from onnxgather.core.folders import FilesDigest, FolderKind
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
 from onnxgather.core.programs.writer import write_program

@@ -19,9 +19,9 @@ from onnxgather.checking.corpus.export import (
     digest_of,
     is_export,
 )
+from onnxgather.checking.folders import FilesDigest
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
-from onnxgather.core.folders import FilesDigest
 from onnxgather.core.json_files import decoding, whole
 from onnxgather.core.version import __version__
 

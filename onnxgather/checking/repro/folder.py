@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import FIRST_CASE, Question, question_of
@@ -32,7 +33,6 @@ from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import WEB_PROVIDERS
 from onnxgather.core.files import filled_in
-from onnxgather.core.folders import FolderKind
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
 from onnxgather.core.programs.writer import program_files

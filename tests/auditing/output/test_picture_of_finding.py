@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
 
+from onnxgather.auditing import cropping
 from onnxgather.auditing.audit import Premises, audit_model
 from onnxgather.auditing.output.picture_of_finding import pictures_of
-from onnxgather.core.model import cropping
 from onnxgather.core.model.network import read_network
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))

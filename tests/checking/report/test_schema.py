@@ -1,180 +1,129 @@
-"""docs/report.md names every field of a report, in the words of the classes that make
-it.
-
-`python tests/checking/report/test_schema.py` writes the page.
-"""
+"""The JSON Schema of a report, which the package ships."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
+import json
 from collections.abc import Iterator
-from enum import Enum
-from itertools import pairwise
+from importlib import resources
 from pathlib import Path
-from types import ModuleType
-from typing import Any, get_args
+from typing import Any, cast
 
 import msgspec
+import pytest
+import report_schema
+from command_line import call
+from folders import MODELS, ROOT
+from jsonschema import Draft202012Validator, ValidationError
+from report_samples import small
 
-from onnxgather.checking import cases, results
-from onnxgather.checking import known_differences as known
-from onnxgather.checking.known_differences import Known
-from onnxgather.checking.lanes import lane
-from onnxgather.checking.results import Report
-from onnxgather.core.execution import runtime
-from onnxgather.core.execution.elsewhere import child, worker
-from onnxgather.core.output import result_states as states
+from onnxgather.checking.known_differences import known_differences
 
-PAGE = Path(__file__).parents[3] / "docs" / "report.md"  # the file also runs by itself
-MODULES = (cases, child, worker, lane, results, known)
+FILE = resources.files("onnxgather.checking") / "report.schema.json"
+SCHEMA = json.loads(FILE.read_text("utf-8"))
+# The library does not say the types of what it validates.
+VALIDATOR: Any = Draft202012Validator(SCHEMA)
 
-HEAD = """\
-# The report of `onnxgather check --json`
-
-At the end of this page you can write a program that reads a report. This command writes one:
-
-```sh
-onnxgather check --corpus -k gather/float32 --lanes cpu --json=report.json
-```
-
-The file is a [Report](#report), as JSON in UTF-8. A [CaseResult](#caseresult) in it has the `state` of a case on each lane.
-
-- A program reads `state`, `kind` and the facts beside them. Sentences are for people, and their wording may change at any time.
-- If a field that is not required would be null, false, 0 or empty, it is absent.
-- Ignore keys that your program does not know, as a field may be added. If a field goes away or changes its meaning, the number of `schema` grows.
-- A file of [known differences](provider-ci.md#keep-a-file-of-known-differences) is an array of [Known](#known).
-
-`python tests/checking/report/test_schema.py` writes this page from the classes that write the report.
-"""  # noqa: E501
+CHECKS = {
+    "known": ["--corpus", "-k", "gather-nd/batch", "--lanes", "cpu,onnx-reference"],
+    "findings": ["--corpus", "-k", "gather-nd/batch", "--no-known", "--lanes", "cpu"],
+    "not run": ["--random", "5", "--lanes", "cpu,directml,webnn", "--shard", "1/2"],
+    "programs": ["PROGRAMS", "--out-of-range", "directml", "--lanes", "cpu@native"],
+}
 
 
-def documented() -> dict[str, dict[str, str]]:
-    """The docstrings of the attributes of every class, by the names of both."""
-    found: dict[str, dict[str, str]] = {}
-    for module in MODULES:
-        for node in ast.parse(inspect.getsource(module)).body:
-            if isinstance(node, ast.ClassDef):
-                pairs = pairwise(node.body)
-                texts = found[node.name] = dict[str, str]()
-                for one, after in pairs:
-                    if isinstance(after, ast.Expr) and isinstance(
-                        after.value, ast.Constant
-                    ):
-                        if isinstance(one, ast.AnnAssign) and isinstance(
-                            one.target, ast.Name
-                        ):
-                            texts[one.target.id] = plain(after.value.value)
-                        elif isinstance(one, ast.Assign) and isinstance(
-                            one.targets[0], ast.Name
-                        ):
-                            texts[one.targets[0].id] = plain(after.value.value)
-    return found
+@pytest.mark.parametrize("words", CHECKS.values(), ids=CHECKS)
+def test_a_report_of_check_is_valid(words: list[str], tmp_path: Path) -> None:
+    invalid = tmp_path / "invalid.json"
+    invalid.write_text('{"type": "DML_OPERATOR_GATHER", "desc": {}}', "utf-8")
+    programs = [str(MODELS), str(invalid)]
+    given = programs if words[0] == "PROGRAMS" else [words[0]]
+    path = tmp_path / "report.json"
+    done = call("check", *given, *words[1:], f"--json={path}")
+    assert path.exists(), done.output
+    report = json.loads(path.read_text("utf-8"))
+    assert report["cases"]
+    VALIDATOR.validate(report)
 
 
-def plain(text: Any) -> str:
-    """A docstring on one line, as a page about JSON says it."""
-    return re.sub(r"\bNone\b", "absent", " ".join(str(text).split()))
+def sample() -> dict[str, Any]:
+    """A report with each state."""
+    return json.loads(msgspec.json.encode(small()))
 
 
-def type_text(schema: dict[str, Any]) -> str:
-    """A JSON schema of one value in a few words."""
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})"
-    if "anyOf" in schema:
-        (only,) = [kind for kind in schema["anyOf"] if kind.get("type") != "null"]
-        return type_text(only)
-    if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"] if value is not None)
-    if schema.get("type") == "array":
-        return (
-            f"array of {type_text(schema['items'])}" if "items" in schema else "array"
-        )
-    if schema.get("type") == "object" and "additionalProperties" in schema:
-        return f"object of {type_text(schema['additionalProperties'])}"
-    if schema.get("contentEncoding") == "base64":
-        return "base64"
-    return str(schema.get("type", "any"))
+def test_a_report_with_each_state_is_valid() -> None:
+    VALIDATOR.validate(sample())
+    states = {one["state"] for case in sample()["cases"] for one in case["results"]}
+    assert states == {one["const"] for one in SCHEMA["$defs"]["State"]["oneOf"]}
 
 
-def sections() -> Iterator[str]:
-    """Yield the page part by part."""
-    yield HEAD
-    _, components = msgspec.json.schema_components([Report, Known])
-    texts = documented()
-    classes = {
-        name: value for module in MODULES for name, value in vars(module).items()
-    }
-    names = ["Report", *(name for name in components if name != "Report")]
-    for name in names:
-        schema = components[name]
-        made: Any = classes[name]
-        prose, _, _ = (made.__doc__ or "").partition("Example:\n")
-        yield f"## {name}\n\n{plain(prose)}\n"
-        if issubclass(made, Enum):
-            rows = [
-                f"| `{member.value}` | {said(made, member.name)} |" for member in made
-            ]
-            yield "\n".join(["| value | meaning |", "| --- | --- |", *rows]) + "\n"
-            continue
-        rows = list[str]()
-        for field, kind in schema["properties"].items():
-            required = " (required)" if field in schema.get("required", ()) else ""
-            meaning = (
-                "The version of this schema."
-                if field == "schema"
-                else texts_of(made, texts).get(field, "")
-            )
-            rows.append(f"| `{field}`{required} | {type_text(kind)} | {meaning} |")
-        yield (
-            "\n".join(["| field | type | meaning |", "| --- | --- | --- |", *rows])
-            + "\n"
-        )
-    kinds = meanings(runtime, "NotRunKind")
-    assert [*kinds] == [*get_args(runtime.NotRunKind)]
-    yield literals("not_run of a result", kinds)
-    told = meanings(states, "State")
-    assert [*told] == [*states.STATES]
-    yield literals("state of a result", told)
+OPEN = {"versions", "descriptor", "attributes", "got"}
+"""The keys of objects with any keys."""
 
 
-def meanings(module: ModuleType, name: str) -> dict[str, str]:
-    """What the docstring of a set of literals says of each, as `literal: meaning.`"""
-    body = ast.parse(inspect.getsource(module)).body
-    for one, after in pairwise(body):
-        named = isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name
-        if named and isinstance(after, ast.Expr):
-            text = plain(ast.literal_eval(after.value))
-            return dict(re.findall(r"([A-Za-z-]+): ([^.]+)\.", text))
-    raise LookupError(name)
+def objects(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each object of a report whose keys are a closed set."""
+    yield part
+    for key in {*part} - OPEN:
+        inner: list[Any] = part[key] if isinstance(part[key], list) else [part[key]]
+        for one in inner:
+            if isinstance(one, dict):
+                yield from objects(cast("dict[str, Any]", one))
 
 
-def literals(title: str, told: dict[str, str]) -> str:
-    rows = [f"| `{value}` | {meaning} |" for value, meaning in told.items()]
-    return (
-        "\n".join([f"## {title}\n", "| value | meaning |", "| --- | --- |", *rows])
-        + "\n"
-    )
+def test_an_unknown_key_is_invalid_in_each_object() -> None:
+    count = len([*objects(sample())])
+    assert count > 50
+    for number in range(count):
+        report = sample()
+        [*objects(report)][number]["other"] = 1
+        with pytest.raises(ValidationError, match="'other' was unexpected"):
+            VALIDATOR.validate(report)
 
 
-def said(made: type[Enum], member: str) -> str:
-    return documented()[made.__name__].get(member, "")
+@pytest.mark.parametrize(
+    ("key", "value"), [("state", "PASSED"), ("kind", "equal"), ("nodes", "Gather")]
+)
+def test_a_wrong_value_is_invalid(key: str, value: str) -> None:
+    report = sample()
+    report["cases"][0]["results"][0][key] = value
+    assert not VALIDATOR.is_valid(report)
 
 
-def texts_of(made: type, texts: dict[str, dict[str, str]]) -> dict[str, str]:
-    """The docstrings of a class's attributes, those of its bases included."""
-    found: dict[str, str] = {}
-    for base in reversed(made.__mro__):
-        found |= texts.get(base.__name__, {})
-    return found
+def test_a_required_key_that_is_absent_is_invalid() -> None:
+    for key in SCHEMA["required"]:
+        report = sample()
+        del report[key]
+        assert not VALIDATOR.is_valid(report), key
 
 
-def test_the_page_is_the_schema() -> None:
-    assert PAGE.read_text(encoding="utf-8") == "\n".join(sections())
+def test_our_known_differences_are_valid() -> None:
+    entries = json.loads(msgspec.json.encode(known_differences()))
+    assert entries
+    schema = {"$ref": "#/$defs/Known", "$defs": SCHEMA["$defs"]}
+    known: Any = Draft202012Validator(schema)
+    for entry in entries:
+        known.validate(entry)
 
 
-if __name__ == "__main__":
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text("\n".join(sections()), encoding="utf-8")
+def test_the_file_has_the_classes_that_write_a_report() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert FILE.read_text("utf-8") == report_schema.text()
+
+
+def test_each_key_has_a_description() -> None:
+    definitions = [SCHEMA, *SCHEMA["$defs"].values()]
+    for definition in definitions:
+        parts = [*definition.get("properties", {}).values()]
+        parts += definition.get("oneOf", [])
+        assert parts
+        for part in parts:
+            assert part["description"].endswith("."), part
+
+
+@pytest.mark.parametrize(
+    "name", ["State", "ResultKind", "NotRunKind", "Breakdown", "Returned"]
+)
+def test_the_page_lists_the_values_that_messages_speak_of(name: str) -> None:
+    page = (ROOT / "docs" / "report.md").read_text("utf-8")
+    for one in SCHEMA["$defs"][name]["oneOf"]:
+        assert f"`{one['const']}`" in page

@@ -42,6 +42,7 @@ class NodeElsewhere(msgspec.Struct, frozen=True):
     """A node that went to another provider than the requested one."""
 
     name: str
+    """The name of the node."""
     operator: str
     """ONNX's name, such as Reshape."""
     provider: str

@@ -13,10 +13,10 @@ from onnx_graphs import FLOAT, INT64, constant, info, model, node
 from rings import one_quick_in
 
 import onnxgather as og
+from onnxgather.auditing import cropping
 from onnxgather.checking.repro.candidates import Candidate, case_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import gather_of_node
-from onnxgather.core.model import cropping
 from onnxgather.core.model.network import read_network
 from onnxgather.extracting.extract import extract
 

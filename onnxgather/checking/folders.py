@@ -20,7 +20,6 @@ from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import (
     UNFINISHED,
-    is_in,
     partial_path,
     reason,
     sentence_on,
@@ -29,18 +28,6 @@ from onnxgather.core.replacing import CHANGED, check_replaceable, with_line
 
 SUMS = "SHA256SUMS"
 """The file of a folder that lists the digests of the others, as sha256sum reads it."""
-
-
-def check_outside(inputs: Iterable[str | None], folder: str) -> None:
-    """Check that no input is in a folder that is written; None is no input.
-
-    Raises:
-        OnnxGatherError: One is.
-    """
-    for path in inputs:
-        if path is not None and is_in(path, folder):
-            rule = f"{path} must be outside of {folder}, whose files are replaced"
-            raise OnnxGatherError(rule)
 
 
 class FilesDigest:
