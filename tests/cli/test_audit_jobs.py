@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import POSIX, json_of, outcome, read_json
+from command_line import POSIX, json_of, outcome, read_json, succeed
 from onnx_graphs import INT64, constant, info, model, node
 
 from onnxgather.auditing.output.findings import AuditReport
@@ -217,6 +217,6 @@ def test_the_pictures_of_a_run_are_kept_for_the_page_alone(
 
     monkeypatch.setattr(AuditReport, "__init__", spied)
     more = ["--html", "a.html"] if kept else []
-    assert outcome("audit", save("m.onnx"), "--inputs", "x.npz", *more)[0] == 0
+    succeed("audit", save("m.onnx"), "--inputs", "x.npz", *more)
     (finished,) = reports[0].models.values()
     assert [bool(picture) for picture in finished.pictures] == [True] * kept

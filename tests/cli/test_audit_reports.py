@@ -22,6 +22,7 @@ from command_line import (
     read_bytes,
     read_json,
     read_text,
+    succeed,
     write_json,
     write_text,
 )
@@ -124,9 +125,9 @@ next          to see what is open in a model, and what would tell more; the wors
     )
     # The models that a shell finds are many.
     paths = [f"m/{name}.onnx" for name in "abdef"]
-    text = outcome("audit", *paths)[1]
+    text = output_of("audit", *paths)
     assert "\n    onnxgather harden MODEL... -o hardened --verify\n" in text
-    text = outcome("audit ./ m/a.onnx")[1]
+    text = output_of("audit ./ m/a.onnx")
     hardened = "onnxgather harden ./ m/a.onnx -o ../hardened --verify"
     assert f"\n    {hardened}\n" in text
 
@@ -146,24 +147,24 @@ def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
     for name in ("a", "b"):
         save(f"m/{name}.onnx", OPEN)
     options = "audit m --levels none"
-    assert CONDITIONS in outcome(options)[1]
-    text = outcome(f"{options} --contract c")[1]
+    assert CONDITIONS in output_of(options)
+    text = output_of(f"{options} --contract c")
     assert text.count(WRITTEN.format("m", "c")) == 1
     assert "--contract" not in text
     # The gathers of one contract are proved, and those of another stay open.
     Path("c/b.onnx.contract.json").unlink()
     for name in ("b", "d"):
         save(f"m/{name}.onnx", OPEN + WILD)
-    text = outcome(f"{options} --assume c")[1]
+    text = output_of(f"{options} --assume c")
     assert "next          to make models" in text
     assert "--contract" not in text
     assert "--assume" not in text
     # One model is as a list.
     options = "audit m/a.onnx --levels none"
-    text = outcome(f"{options} --contract a.json")[1]
+    text = output_of(f"{options} --contract a.json")
     assert text.count(WRITTEN.format("m/a.onnx", "a.json")) == 1
     assert "--contract" not in text
-    text = outcome(f"{options} --contract a.py")[1]
+    text = output_of(f"{options} --contract a.py")
     assert "--contract m/a.contract.json" in text
 
 
@@ -260,7 +261,7 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
 @pytest.mark.usefixtures("models")
 def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None:
     save("m/c.onnx", WRONG + ODD + "y0 = Gather(table, far) y1 = Gather(table, far)")
-    text = outcome("audit m --markdown -")[1]
+    text = output_of("audit m --markdown -")
     assert (
         text
         == f"""\
@@ -400,7 +401,7 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
 
 @POSIX
 def test_the_columns_of_a_table_stand_below_one_another() -> None:
-    text = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[1]
+    text = output_of("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))
     lines = text.splitlines()[2:6]
     assert lines[1].startswith("a\\x1b.onnx ")
     assert len({*map(len, lines)}) == 1
@@ -453,7 +454,7 @@ COMPARED = f"audit m {STRICT} --baseline b.json"
 
 def write_baseline(models: str = "m", path: str = "b.json") -> None:
     """Write all findings of models to a baseline."""
-    assert call(f"audit {models} {STRICT} --write-baseline {path}").exit_code == 0
+    succeed(f"audit {models} {STRICT} --write-baseline {path}")
 
 
 @pytest.mark.usefixtures("models")
@@ -463,7 +464,7 @@ class TestBaseline:
         Path("m/d.onnx").unlink()
 
     def test_it_is_sorted_and_has_what_counts(self) -> None:
-        assert call("audit m --write-baseline ci/b.json").exit_code == 0
+        succeed("audit m --write-baseline ci/b.json")
         assert baseline("ci/b.json") == KNOWN[2:]
         write_baseline("m/c.onnx m", "ci/b.json")
         assert baseline("ci/b.json") == KNOWN
@@ -495,7 +496,7 @@ class TestBaseline:
         # An entry that a person writes may leave the conditions out.
         del entry["conditions"]
         write_json("b.json", content)
-        assert outcome(COMPARED)[0] == 0
+        succeed(COMPARED)
         write_baseline()
         findings = read_json("b.json")["findings"]
         assert ["each value of ids is from -4 to 3"] in [
@@ -567,13 +568,13 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             assert text.splitlines()[-1] == last
 
     def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
-        text = outcome("audit m/c.onnx --write-baseline -")[1]
+        text = output_of("audit m/c.onnx --write-baseline -")
         for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
             write_text("b.json", text.replace("out-of-range", state))
             told = outcome("audit m/c.onnx --baseline b.json")
             assert (told[0], "0 gone" in told[1]) == (code, True)
         save("m/c.onnx", ODD + "[fixed] row = Gather(table, ids)")
-        assert outcome(f"audit m/c.onnx {STRICT} --baseline b.json")[0] == 0
+        succeed(f"audit m/c.onnx {STRICT} --baseline b.json")
         refused = text.replace("out-of-range", "refused")
         write_text("b.json", refused)
         assert outcome(f"audit m/c.onnx {STRICT} --baseline b.json")[0] == 1
@@ -605,9 +606,9 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
             " or no model\nwritten: b.json\n"
         )
         given = (f"audit {STRICT} --baseline b.json", "m/a b.onnx")
-        assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 0 gone\n")
+        assert output_of(*given).endswith("b.json: 2 known findings, 0 new, 0 gone\n")
         Path("m/c.onnx").unlink()
-        assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 2 gone\n")
+        assert output_of(*given).endswith("b.json: 2 known findings, 0 new, 2 gone\n")
         write_baseline()
         assert baseline() == before[:2]
 
@@ -617,13 +618,13 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
         write_json("b.json", found)
         given = "audit m/c.onnx --baseline b.json"
-        root = ET.fromstring(outcome(f"{given} --junit -")[1])
+        root = ET.fromstring(output_of(f"{given} --junit -"))
         texts = [(one.tag, one.text) for case in root.iter("testcase") for one in case]
         assert texts == [
             ("skipped", f"known: {SAID['fixed']} (old)"),
             ("failure", SAID["odd"]),
         ]
-        text = outcome(f"{given} --markdown -")[1]
+        text = output_of(f"{given} --markdown -")
         assert text.startswith(
             "## 1 of 1: a wrong input can leave an axis; 1 has a gather "
         )

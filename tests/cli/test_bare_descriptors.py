@@ -21,6 +21,7 @@ from command_line import (
     program,
     read_bytes,
     read_json,
+    succeed,
     write_json,
     write_text,
 )
@@ -97,16 +98,12 @@ class TestOne:
 
     def test_check_takes_a_target_an_opset_and_a_policy(self) -> None:
         write(BARE)
-        for options in (
-            ["--target", "portable"],
-            ["--opset", "18"],
-            ["--wrap"],
-            ["--lanes", "cpu@portable"],
-            ["--out-of-range", "error"],
-        ):
-            code, text, _ = outcome("check bare.json", *options)
-            assert (code, "3 cases, 3 PASS" in text) == (0, True), options
-        code, _, error = outcome("check bare.json --out-of-range error")
+        for option in ("target portable", "opset 18", "wrap", "lanes cpu@portable"):
+            _, text, error = outcome(f"check bare.json --{option}")
+            assert error == f"bare.json: {TOLD}\n"
+            assert "3 cases, 3 PASS" in text
+        _, text, error = outcome("check bare.json --out-of-range error")
+        assert "3 cases, 3 PASS" in text
         assert error == (
             "bare.json: without data, so three cases are drawn: both ends of each axis,"
             " random bits, extreme data\n"
@@ -268,8 +265,8 @@ class TestForms:
         )
         (dispatch,) = load(write(og.to_dict(owned))).dispatches
         assert dispatch.descriptor == owned
-        code, text, _ = outcome("check bare.json")
-        assert (code, "3 cases, 3 PASS" in text) == (0, True)
+        text = output_of("check bare.json")
+        assert "3 cases, 3 PASS" in text
         assert (
             output_of(f"run bare.json {inputs([[2, 0]])}")
             == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
@@ -280,9 +277,9 @@ class TestForms:
             "GATHER: FLOAT32 4x3 strides 1x4, UINT32 1x2, FLOAT32 4x2 strides 3x1, 1, 1"
         )
         write(og.to_dict(strided))
-        code, text, _ = outcome("check bare.json")
-        assert (code, "3 cases, 3 PASS" in text) == (0, True)
-        assert "clamp, portable: proved" in outcome("certify bare.json")[1]
+        text = output_of("check bare.json")
+        assert "3 cases, 3 PASS" in text
+        assert "clamp, portable: proved" in output_of("certify bare.json")
         np.savez(
             "in.npz",
             InputTensor=np.arange(12, dtype=np.float32),
@@ -349,9 +346,7 @@ class TestForms:
             code, text, error = outcome(f"check {path}")
             assert (code, error) == (1, "")
             assert f"INVALID   {path}: {place}: Axis must be " in text
-            (invalid,) = read_report(
-                outcome(f"check {path} --json")[1].encode()
-            ).invalid
+            (invalid,) = read_report(output_of(f"check {path} --json").encode()).invalid
             assert invalid.file == path
             assert invalid.reason.startswith(f"{place}: Axis must be ")
 
@@ -381,10 +376,9 @@ class TestLists:
     def test_a_list_of_one_is_one_descriptor(self) -> None:
         write([BARE], "list.json")
         assert output_of("convert list.json") == "list.json -> list.1.onnx\n"
-        code, text, _ = outcome(f"run list.json {inputs([[2, 0]])}")
-        assert (code, text) == (
-            0,
-            "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
+        assert (
+            output_of(f"run list.json {inputs([[2, 0]])}")
+            == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
         )
 
     def test_other_operators_are_left_out(self) -> None:
@@ -433,11 +427,11 @@ class TestLists:
 
     def test_inputs_are_for_one_descriptor(self) -> None:
         write([BARE, BARE], "list.json")
-        for command in (["check"], ["explain"], ["repro", "-o", "out"]):
-            given = (command[0], "list.json", *command[1:], *inputs())
-            assert error_of(*given) == f"{INPUTS}, got list.json, which has 2", command
-        for given in ((), inputs()):
-            assert error_of("run list.json", *given) == (
+        for command in ("check", "explain", "repro -o out"):
+            error = error_of(f"{command} list.json {inputs()}")
+            assert error == f"{INPUTS}, got list.json, which has 2", command
+        for given in ("", inputs()):
+            assert error_of(f"run list.json {given}") == (
                 "list.json: run takes a program, or one descriptor with"
                 " --inputs FILE.npz, got 2 descriptors"
             )
@@ -512,7 +506,7 @@ class TestProgramsWithoutData:
         )
 
     def test_the_page_draws_the_data_of_the_dispatch(self) -> None:
-        assert outcome(f"show {self.unused()} --html=page.html")[0] == 0
+        succeed(f"show {self.unused()} --html=page.html")
         assert Path("page.html").stat().st_size > 1000
 
     def test_convert_tells_nothing_of_drawn_indices(self) -> None:
@@ -530,16 +524,12 @@ class TestProgramsWithoutData:
         )
 
     @pytest.mark.parametrize(
-        "command",
-        [["check"], ["certify"], ["show"], ["repro", "-o", "out"]],
-        ids=lambda words: words[0],
+        "command", ["check", "certify", "show", "convert", "repro -o out"]
     )
-    def test_a_program_without_a_gather_is_a_sentence(self, command: list[str]) -> None:
+    def test_a_program_without_a_gather_is_a_sentence(self, command: str) -> None:
         path = changed(program("p.json"), dispatchables={}, commands=[])
-        assert (
-            error_of(command[0], path, *command[1:])
-            == "p.json: $.dispatchables must hold a gather"
-        )
+        sentence = "p.json: $.dispatchables must hold a gather"
+        assert error_of(f"{command} {path}") == sentence
 
 
 @stand_in
@@ -549,8 +539,7 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
     folder.mkdir()
     by_formula = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
     lane = f"directml-dll={fake_folder(folder, done(by_formula))}"
-    given = ("check", "bare.json", *inputs(), "--lanes", "cpu", "--lane", lane)
-    text = output_of(*given)
+    text = output_of(f"check bare.json {inputs()} --lanes cpu --lane", lane)
     # Both run a descriptor, so that nothing is said of a file.
     assert text.partition("\n\n")[2].splitlines()[:2] == [
         "                             cpu   directml-dll",
@@ -560,12 +549,7 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
         "cpu: 1 case, 1 PASS",
         "directml-dll: 1 case, 1 PASS, 1 with DirectML's formula",
     ]
-    assert (
-        error_of("run bare.json --provider directml-dll")
-        == "--inputs FILE.npz must come with bare.json, which has no data"
-    )
-    given = ("run", "bare.json", *inputs(), "--provider", "directml-dll")
-    assert error_of(*given) == (
+    assert error_of(f"run bare.json {inputs()} --provider directml-dll") == (
         "--provider directml-dll must come with a program that has data;"
         " onnxgather check bare.json --lanes directml-dll runs a descriptor alone"
     )

@@ -157,7 +157,7 @@ def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
 
 def test_a_line_says_the_preconditions() -> None:
     given = ("--out-of-range", "error", "--target", "webgpu")
-    line = outcome("certify", program("a.json"), *given)[1].splitlines()[1]
+    line = output_of("certify", program("a.json"), *given).splitlines()[1]
     told = (
         f"{WHERE}: error, webgpu: proved, if each index is from -2,147,483,648 to"
         " 2,147,483,583, so"

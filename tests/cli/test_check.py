@@ -26,6 +26,7 @@ from command_line import (
     read_bytes,
     read_json,
     read_text,
+    succeed,
     write_json,
     write_text,
 )
@@ -131,8 +132,7 @@ directml
         program("in.json")
         program("wild.json", indices=WILD)
         options = ["--out-of-range", policy] if policy else []
-        code, table, _ = outcome("check in.json wild.json", *options)
-        assert code == 0
+        table = output_of("check in.json wild.json", *options)
         difference = "OutputTensor[0,1] is an error, 11 under directml"
         if elements is not None:
             difference = (
@@ -154,7 +154,7 @@ directml
         text = small_program(resources, gathers[0], gathers[1], shown("y"))
         write_text("x.json", text)
         # `run` prints DirectML's elements.
-        assert outcome("run x.json")[1] == "Resource 'y': 3, 6\n"
+        assert output_of("run x.json") == "Resource 'y': 3, 6\n"
         found = report("x.json").cases
         assert [case.out_of_range for case in found] == ["clamp", "clamp"]
         assert [case.results[0].state for case in found] == ["PASS", "PASS"]
@@ -168,7 +168,7 @@ directml
     def test_many_such_cases_are_one_sentence(self) -> None:
         for k in range(3):
             program(f"p/{k}.json", indices=WILD)
-        note = outcome("check p --out-of-range clamp")[1].split("\n\n")[-2]
+        note = output_of("check p --out-of-range clamp").split("\n\n")[-2]
         assert (
             " ".join(note.split())
             == "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of"
@@ -292,7 +292,7 @@ class TestStates:
         name = f"{'long name ' * 3}{'n' * 20}.json"
         program(name)
         write_text("bad one.json", "{")
-        out = outcome("check", name, "bad one.json")[1]
+        out = output_of("check", name, "bad one.json")
         assert out.count(f"{name}:") == 1
         assert "bad one.json:" in out
         assert "(gather)  PASS" in out
@@ -363,8 +363,7 @@ class TestStates:
             return Answer(AnswerKind.NOT_RUN, "declined") if case.name < "y" else answer
 
         change(monkeypatch, declined)
-        code, out, _ = outcome("check x.json y.json --lanes cpu,cpu@b")
-        assert code == 0
+        out = output_of("check x.json y.json --lanes cpu,cpu@b")
         assert (
             "\ncpu: 2 cases, 1 PASS, 1 NOT-RUN\ncpu@b: 2 cases, 1 PASS, 1 NOT-RUN\n\nNo"
             " findings\n" in out
@@ -610,7 +609,7 @@ class TestWriteKnown:
         ]
         reasons = [one["reason"].partition(";")[2].split("/")[2] for one in entries]
         assert [{reason} for reason in reasons] == rules
-        assert outcome("check", *asked[:4])[1].count("DIFF     cpu: ") == len(rules)
+        assert output_of("check", *asked[:4]).count("DIFF     cpu: ") == len(rules)
 
     @pytest.mark.slow
     def test_what_a_required_lane_did_not_run_is_written_by_the_operator_that_left(
@@ -627,7 +626,7 @@ class TestWriteKnown:
 
         change(monkeypatch, declined)
         asked = ["check", *map(program, ("a.json", "b.json", "c.json", "d.json"))]
-        assert call(*asked, "--write-known", "none.json").exit_code == 0
+        succeed(*asked, "--write-known", "none.json")
         assert read_json("none.json") == []
         asked += ["--require", "cpu"]
         assert call(*asked, "--write-known", "known.json").exit_code == 3
@@ -644,7 +643,7 @@ class TestWriteKnown:
             ]
             for operator in ("Cast", "Gather")
         ]
-        assert call(*asked, "--known", "known.json").exit_code == 0
+        succeed(*asked, "--known", "known.json")
 
     def test_a_required_lane_that_does_not_start_is_no_known_difference(self) -> None:
         lane = ["--lanes", "XyzExecutionProvider", "--require", "XyzExecutionProvider"]
@@ -670,7 +669,7 @@ class TestWriteKnown:
             "a.json: $.commands[[]0] (gather)"
         ]
         before = read_bytes("known.json")
-        assert call("check a.json b.json --write-known known.json").exit_code == 0
+        succeed("check a.json b.json --write-known known.json")
         assert read_bytes("known.json") == before
         assert sorted(os.listdir()) == ["a.json", "b.json", "known.json"]
 
@@ -855,7 +854,7 @@ class TestParts:
         change_all(monkeypatch, lambda _: Answer(AnswerKind.BROKEN, "the worker died"))
         found = report("--random", "1" + "0" * 30, "--maxfail", "3", code=1)
         assert (len(found.cases), found.maxfail, found.planned) == (3, 3, 10**30)
-        out = outcome("check --random", "1" + "0" * 30, "--maxfail", "3")[1]
+        out = output_of("check --random", "1" + "0" * 30, "--maxfail", "3")
         said = (
             f"3 findings (stopped at 3 findings (--maxfail) after 3 of {10**30:,}"
             " cases)"
@@ -893,8 +892,7 @@ class TestReports:
     def test_a_program_is_never_replaced_by_a_report(self) -> None:
         program("x.json")
         before = read_bytes(program("y.json"))
-        code, out, _ = outcome("check x.json --json y.json")
-        assert code == 0
+        out = output_of("check x.json --json y.json")
         assert [case["file"] for case in json.loads(out)["cases"]] == [
             "x.json",
             "y.json",
@@ -904,9 +902,9 @@ class TestReports:
     @pytest.mark.slow
     def test_a_report_is_replaced(self) -> None:
         program("x.json")
-        assert outcome("check x.json --json=r.json")[0] == 0
+        succeed("check x.json --json=r.json")
         program("y.json")
-        assert outcome("check x.json y.json x.json --json=r.json")[0] == 0
+        succeed("check x.json y.json x.json --json=r.json")
         assert len(read_report(read_bytes("r.json")).cases) == 2
 
     def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
@@ -956,7 +954,7 @@ class TestReports:
     def test_an_empty_file_takes_the_report(self) -> None:
         program("x.json")
         Path("r.json").touch()
-        assert outcome("check x.json --json=r.json")[0] == 0
+        succeed("check x.json --json=r.json")
         assert len(read_report(read_bytes("r.json")).cases) == 1
 
 

@@ -31,6 +31,7 @@ from command_line import (
     read_bytes,
     read_json,
     renamed,
+    succeed,
     write_json,
     write_text,
 )
@@ -107,8 +108,7 @@ class TestVerify:
         resources["data"]["initialValues"] = [*range(16)]
         changed("a.json", resources=resources)
         given = f"convert a.json --verify --out-of-range {policy}"
-        code, out, _ = outcome(given)
-        assert (code, out) == (0, f"a.json -> a.onnx: {PROVED}\n")
+        assert output_of(given) == f"a.json -> a.onnx: {PROVED}\n"
 
     @pytest.mark.parametrize("target", TARGETS)
     def test_the_models_of_all_programs_are_verified(self, target: str) -> None:
@@ -142,8 +142,7 @@ class TestVerify:
     def test_a_gather_of_a_network_is_verified_as_an_error(self) -> None:
         network = str(MODELS / "networks" / "keywords.onnx")
         given = ("convert", network, "--node", "word_embedding", "-o", "out")
-        code, out, _ = outcome(*given, "--shape", "words=2,6", "--verify")
-        assert code == 0
+        out = output_of(*given, "--shape", "words=2,6", "--verify")
         first, beside = out.splitlines()
         assert first.endswith("onnx: ran 3 cases, proved for every index")
         assert beside.endswith(".json")
@@ -202,7 +201,7 @@ class TestVerify:
         )
         assert files() == ["a.json"]
         given = "convert a.json --verify --target webnn"
-        assert outcome(given)[0] == 0
+        succeed(given)
 
     def test_a_broken_solver_does_not_end_the_work(
         self, monkeypatch: pytest.MonkeyPatch
@@ -261,7 +260,7 @@ class TestPlantedMistake:
         )
         assert files() == ["a.json", "b.json", "b.onnx"]
         # Without --verify nobody sees it.
-        assert outcome("convert a.json")[0] == 0
+        succeed("convert a.json")
 
     def test_no_wrong_whole_model_is_written(
         self, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ from command_line import (
     program,
     read_bytes,
     read_json,
+    succeed,
     write_json,
     write_text,
 )
@@ -69,8 +70,7 @@ class TestDoctor:
 
     @pytest.mark.slow
     def test_doctor_prints_json(self) -> None:
-        code, out, _ = outcome("doctor --json")
-        assert code == 0
+        out = output_of("doctor --json")
         found = json.loads(out)
         assert (found["exit_code"], found["findings"]) == (0, [])
 
@@ -139,7 +139,7 @@ class TestRepro:
         """Write a report in which lane cpu of this environment went wrong, and say
         otherwise."""
         program("x.json")
-        assert outcome("check x.json --json=r.json")[0] == 0
+        succeed("check x.json --json=r.json")
         report = read_json("r.json")
         report["lanes"][0] |= lane
         (case,) = report["cases"]
@@ -185,8 +185,8 @@ class TestRepro:
         report = self.edited_report()
         report["lanes"][0].pop("python", None)
         write_json("r.json", report)
-        code, out, _ = outcome("repro r.json -o out")
-        assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
+        out = output_of("repro r.json -o out")
+        assert out[-25:] == "cpu: nothing to reproduce\n"[-25:]
 
     @pytest.mark.slow
     def test_a_lane_of_another_environment_needs_its_interpreter(self) -> None:
@@ -201,8 +201,8 @@ class TestRepro:
             ),
             "",
         )
-        code, out, _ = outcome("repro r.json -o out --lane", f"cpu={sys.executable}")
-        assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
+        out = output_of("repro r.json -o out --lane", f"cpu={sys.executable}")
+        assert out[-25:] == "cpu: nothing to reproduce\n"[-25:]
 
     @pytest.mark.parametrize(
         "case", one_quick_in(2, [None, "x.json: $.commands[0] (gather)"])
@@ -211,7 +211,7 @@ class TestRepro:
         self, case: str | None
     ) -> None:
         program("x.json")
-        assert outcome("check x.json --json=r.json")[0] == 0
+        succeed("check x.json --json=r.json")
         arguments = () if case is None else ("--case", case)
         what = "any case" if case is None else f"case {case!r}"
         sentence = f"r.json: no lane went wrong in {what}: nothing to reproduce\n"
@@ -253,8 +253,8 @@ class TestRepro:
         assert error_of(words) == f"{needs} --adapter planted=planted.py"
         needs = "--adapter planted=planted.py must come with --lane planted"
         assert outcome(f"{words} {adapter}")[2].endswith(f"\n\nError: {needs}\n")
-        code, out, _ = outcome(f"{words} --lane planted {adapter}")
-        assert (code, out[:22]) == (0, "out: planted fails in ")
+        out = output_of(f"{words} --lane planted {adapter}")
+        assert out[:22] == "out: planted fails in "
         assert "ValueError: opset 13\n" in Path("out/ISSUE.md").read_text("utf-8")
 
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import error_of, outcome, output_of, read_json
+from command_line import error_of, outcome, output_of, read_json, succeed
 from onnx import parser
 
 from onnxgather.core.programs.program import read_program
@@ -61,7 +61,7 @@ def test_each_gather_gets_a_folder_that_runs() -> None:
         == "Resource 'output': 3, 4, 1, 2\n"
     )
     assert (
-        outcome("run out/gathers/003_a/program.json")[1]
+        output_of("run out/gathers/003_a/program.json")
         == "Resource 'output': 2, 1, 4, 3, 6, 5\n"
     )
     script = ["out/gathers/003_a/repro.py"]
@@ -87,10 +87,10 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
         " read\ntable.onnx -> out: 1 of 1 gathers\n"
     )
     assert (
-        outcome("run out/gathers/001_y/program.json")[1] == "Resource 'output': 3, 3\n"
+        output_of("run out/gathers/001_y/program.json") == "Resource 'output': 3, 3\n"
     )
     monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 20)
-    assert outcome(arguments)[1] == "table.onnx -> out: 1 of 1 gathers\n"
+    assert output_of(arguments) == "table.onnx -> out: 1 of 1 gathers\n"
 
 
 def test_one_gather_is_chosen_by_its_name_or_its_output() -> None:
@@ -139,7 +139,7 @@ def test_large_data_is_in_a_file_beside_the_program() -> None:
     data = np.arange(40_000, dtype=np.float32).reshape(20_000, 2)
     data.view(np.uint32)[0, 0] = 0x7F800001  # a NaN that JSON cannot express
     np.savez("x.npz", allow_pickle=False, data=data, ids=np.arange(20_000)[::-1])
-    assert outcome(*ALL)[0] == 0
+    succeed(*ALL)
     folder = Path("out/gathers/001_y")
     assert (folder / "program.json").stat().st_size < 2000
     found = read_program(folder / "program.json").resources

@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command_line import error_of, outcome, posix, read_bytes, spawn, write_text
+from command_line import (
+    error_of,
+    outcome,
+    output_of,
+    posix,
+    read_bytes,
+    spawn,
+    succeed,
+    write_text,
+)
 from messages import rows_of
 from onnx import parser
 
@@ -147,7 +156,7 @@ def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> Non
         told.append(text)
 
     monkeypatch.setattr(Progress, "show", show)
-    assert outcome("harden model.onnx -o out.onnx --verify")[0] == 0
+    succeed("harden model.onnx -o out.onnx --verify")
     # 8, the same 8, and 64 wild ones
     assert told == ["model.onnx", *(f"Runs tried: {k}" for k in range(1, 81))]
 
@@ -160,8 +169,8 @@ def test_harden_verifies_what_it_wrote() -> None:
         "wild: holds: 64 runs with wild ids, 0 failed",
         "again: holds: a second time changes nothing",
     ]
-    code, text, _ = outcome("harden model.onnx -o out.onnx --verify")
-    assert (code, text.splitlines()[2:]) == (0, lines)
+    text = output_of("harden model.onnx -o out.onnx --verify")
+    assert text.splitlines()[2:] == lines
     np.savez("inputs.npz", ids=np.array([0, -3]))
     options = ("--verify", "--inputs", "inputs.npz", "--json")
     code, text, _ = outcome("harden model.onnx -o out.onnx", *options)
@@ -262,7 +271,7 @@ hardened
     kept = load_model("out/new/c.onnx")
     drop_entries(kept)
     assert kept.SerializeToString() == read_bytes("m/c.onnx")
-    assert outcome("harden m/a.onnx -o a.onnx")[0] == 0
+    succeed("harden m/a.onnx -o a.onnx")
     assert read_bytes("out/new/a.onnx") == read_bytes("a.onnx")
 
     code, text, _ = outcome("harden m -o out/new --json")
@@ -274,20 +283,19 @@ hardened
 
 def test_a_pattern_and_an_existing_folder_are_for_several_models() -> None:
     write("m/a.onnx")
-    code, text, _ = outcome("harden m/*.onnx -o out")
-    assert (code, text) == (
-        0,
+    text = output_of("harden m/*.onnx -o out")
+    assert text == (
         """\
 m/a.onnx -> out/a.onnx: 1 node rewritten
 1 model -> out: 1 node rewritten; none of them can fail on a bad index
-""",
+"""
     )
     # The folder is there now: a model goes into it, and replaces the one before.
     before = read_bytes("out/a.onnx")
     options = "--out-of-range zero"
-    assert outcome(f"harden m/a.onnx m/a.onnx -o out {options}")[0] == 0
+    succeed(f"harden m/a.onnx m/a.onnx -o out {options}")
     assert read_bytes("out/a.onnx") != before
-    assert outcome("harden m/a.onnx -o out")[1] == text
+    assert output_of("harden m/a.onnx -o out") == text
     assert read_bytes("out/a.onnx") == before
     assert [path.name for path in Path("out").iterdir()] == ["a.onnx"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 import pytest
-from command_line import call, outcome, output_of, program, spawn
+from command_line import call, outcome, output_of, program, spawn, succeed
 from folders import MODELS
 from messages import rows_of
 from rings import but_slow, one_quick_in
@@ -87,7 +87,7 @@ class TestExamples:
         name = '{"name": "my-runtime", "version": "1.2.0"}'
         (tmp_path / "answers" / "runtime.json").write_text(name, encoding="utf-8")
         for words in BEFORE.get(command, ()):
-            assert call(*words.split()).exit_code == 0
+            succeed(*words.split())
         for example in EXAMPLES[command]:
             assert f"{example} ".startswith(f"onnxgather {command} ")
             _, *words = shlex.split(example)

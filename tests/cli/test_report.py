@@ -20,6 +20,7 @@ from command_line import (
     program,
     read_bytes,
     read_text,
+    succeed,
     write_json,
     write_text,
 )
@@ -166,7 +167,7 @@ class TestOptionsOfCheck:
     def test_without_known_differences_all_is_new(self) -> None:
         part = ["--corpus", "--shard", "1/4"]
         arguments = ["check", *part, "--out-of-range", "error"]
-        assert call(*arguments, "--json=known.json").exit_code == 0
+        succeed(*arguments, "--json=known.json")
         assert call(*arguments, "--no-known", "--json=all.json").exit_code == 1
         known, new = (
             {
@@ -241,7 +242,7 @@ def test_the_commands_that_a_page_offers_work() -> None:
     assert [shlex.split(command)[4] for command in offered] == [
         case.name for case in failed
     ]
-    assert call(*shlex.split(offered[0])[1:]).exit_code == 0
+    succeed(*shlex.split(offered[0])[1:])
     assert Path("repro/repro.py").exists()
     for command in commands("r.html", "again")[:: by_ring(4, 1)]:
         again = call(*shlex.split(command)[1:], "--json=again.json")

@@ -23,6 +23,7 @@ from command_line import (
     read_json,
     read_text,
     renamed,
+    succeed,
 )
 from folders import MODELS
 from messages import rows_of
@@ -178,7 +179,7 @@ def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
     assert output_of(*arguments) == "x.json -> x.mjs\n"
     whole = og.program_to_webnn("x.json", policy)
     assert module_in("x.mjs") == whole.to_javascript()
-    assert outcome(*arguments, "-o", "y.json")[0] == 0
+    succeed(*arguments, "-o", "y.json")
     assert read_text("y.json") == whole.to_json()
 
 
@@ -194,7 +195,7 @@ def test_a_whole_program_does_not_fail_at_an_index() -> None:
 def test_the_programs_of_the_repository_convert() -> None:
     paths = sorted(map(str, MODELS.glob("*.json")))
     assert len(paths) == 16
-    assert call("convert", *paths, "--target", "webnn", "-o", "o").exit_code == 0
+    succeed("convert", *paths, "--target", "webnn", "-o", "o")
     modules = files()
     assert len(modules) == 16
     for module in modules:
@@ -207,7 +208,7 @@ def test_node_reads_the_modules_of_the_repository() -> None:
     paths = sorted(map(str, MODELS.glob("*.json")))
     for policy in POLICIES:
         arguments = ["--target", "webnn", "--out-of-range", policy, "-o", policy]
-        assert call("convert", *paths, *arguments).exit_code == 0
+        succeed("convert", *paths, *arguments)
     modules = files()
     assert len(modules) == 64
     for module in modules:
@@ -250,7 +251,7 @@ WebNN, form bytes, out of range: clamp
 def test_show_has_the_program_as_json_and_on_its_page() -> None:
     program("x.json", SIGNED_DESC, indices=INDICES.astype(np.int64))
     arguments = "show x.json --webnn typed"
-    assert outcome(f"{arguments} --json=x.shown.json")[0] == 0
+    succeed(f"{arguments} --json=x.shown.json")
     shown = read_json("x.shown.json")
     webnn = shown["dispatchables"]["gather"]["webnn"]
     assert webnn["form"] == "typed"
@@ -258,10 +259,10 @@ def test_show_has_the_program_as_json_and_on_its_page() -> None:
     assert [node["operator"] for node in webnn["nodes"]] == [
         step.method for step in steps
     ]
-    assert outcome(f"{arguments} --html=x.html")[0] == 0
+    succeed(f"{arguments} --html=x.html")
     page = read_text("x.html")
     assert '"form":"typed"' in page
-    assert outcome("show x.json --html=y.html")[0] == 0
+    succeed("show x.json --html=y.html")
     assert '"form":' not in read_text("y.html")
 
 
