@@ -43,7 +43,9 @@ PART = """
 <ir_version: 8, opset_import: ["" : 17]>
 g (float[4, 3] x, int64[2] ids) => (y) { y = Gather (x, ids) }"""
 
-LEVELS = ("--levels", "none")
+LEVELS = "--levels none"
+CONTRACTS = f"audit n --contract o {LEVELS}"
+CONTRACT = ".onnx.contract.json"
 
 
 def network(path: str, text: str = NETWORK) -> None:
@@ -66,37 +68,25 @@ def _inputs(folder: Path) -> None:
 class Place:
     """A command, with a file that it names and another of the same run."""
 
-    command: tuple[str, ...]
+    command: str
     path: str
     other: str
 
 
-PLACES = {
-    "convert": Place(("convert", "d"), "d/a.onnx", "d/b.onnx"),
-    "convert -o DIR": Place(("convert", "d", "-o", "o"), "o/a.onnx", "o/b.onnx"),
-    "convert --whole": Place(("convert", "d", "--whole"), "d/a.onnx", "d/b.onnx"),
-    "convert to WebNN": Place(
-        ("convert", "d", "--target", "webnn"), "d/a.mjs", "d/b.mjs"
-    ),
-    "convert to WebNN, -o DIR": Place(
-        ("convert", "d", "--target", "webnn", "-o", "o"), "o/a.mjs", "o/b.mjs"
-    ),
-    "convert MODEL": Place(
-        ("convert", "part/a.onnx"), "part/a.001_y.onnx", "part/a.001_y.json"
-    ),
-    "the program of convert MODEL": Place(
-        ("convert", "part/a.onnx"), "part/a.001_y.json", "part/a.001_y.onnx"
-    ),
-    "the program of convert MODEL -o FILE": Place(
-        ("convert", "part/a.onnx", "-o", "x.onnx"), "x.json", "x.onnx"
-    ),
-    "harden DIR": Place(("harden", "n", "-o", "o", *LEVELS), "o/a.onnx", "o/b.onnx"),
-    "audit DIR --contract DIR": Place(
-        ("audit", "n", "--contract", "o", *LEVELS),
-        "o/a.onnx.contract.json",
-        "o/b.onnx.contract.json",
-    ),
-}
+PLACES = [
+    Place(*map(str.strip, line.split("|")))
+    for line in f"""\
+        convert d                              | d/a.onnx          | d/b.onnx
+        convert d -o o                         | o/a.onnx          | o/b.onnx
+        convert d --whole                      | d/a.onnx          | d/b.onnx
+        convert d --target webnn               | d/a.mjs           | d/b.mjs
+        convert d --target webnn -o o          | o/a.mjs           | o/b.mjs
+        convert part/a.onnx                    | part/a.001_y.onnx | part/a.001_y.json
+        convert part/a.onnx                    | part/a.001_y.json | part/a.001_y.onnx
+        convert part/a.onnx -o x.onnx          | x.json            | x.onnx
+        harden n -o o {LEVELS}      | o/a.onnx          | o/b.onnx
+        {CONTRACTS} | o/a{CONTRACT} | o/b{CONTRACT}""".splitlines()
+]
 """Each command that names files; `run` and `extract` have tests of their own."""
 
 NOT_WRITTEN = "as onnxgather did not write it; --force replaces it"
@@ -214,7 +204,7 @@ def tree() -> dict[str, bytes | str]:
 
 def undisturbed(place: Place) -> tuple[bytes, bytes]:
     """Run a command where nothing is in its way; return the bytes of both files."""
-    succeed(*place.command)
+    succeed(place.command)
     own = read_bytes(place.path)
     other = read_bytes(place.other)
     for path in {path for path in tree() if path.startswith("o/")}:
@@ -230,7 +220,7 @@ def kept(place: Place, intruder: Intruder, *options: str) -> None:
     own, other = undisturbed(place)
     why = intruder(Path(place.path), own)
     before = tree()
-    code, _, error = outcome(*place.command, *options)
+    code, _, error = outcome(place.command, *options)
     sentence = f"Error: {place.path} must not be replaced, {why}"
     assert code == 2
     assert [line for line in error.splitlines() if "Error" in line] == [sentence]
@@ -240,7 +230,7 @@ def kept(place: Place, intruder: Intruder, *options: str) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("intruder", one_quick_in(3, [*PLAIN, a_folder]))
 def test_what_a_user_has_there_stays_and_the_other_file_is_written(
     place: Place, intruder: Intruder
@@ -249,37 +239,37 @@ def test_what_a_user_has_there_stays_and_the_other_file_is_written(
 
 
 @POSIX
-@pytest.mark.parametrize("place", one_quick_in(3, PLACES.values()), ids=PLACES)
+@pytest.mark.parametrize("place", one_quick_in(3, PLACES), ids=str)
 @pytest.mark.parametrize("intruder", LINKS)
 def test_a_link_stays_with_its_target(place: Place, intruder: Intruder) -> None:
     kept(place, intruder)
 
 
 @POSIX
-@pytest.mark.parametrize("place", one_quick_in(3, PLACES.values()), ids=PLACES)
+@pytest.mark.parametrize("place", one_quick_in(3, PLACES), ids=str)
 @pytest.mark.parametrize("intruder", [a_folder, *LINKS])
 def test_force_replaces_no_folder_and_no_link(place: Place, intruder: Intruder) -> None:
     kept(place, intruder, "--force")
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("intruder", [a_network, a_text, our_file_with_a_byte_more])
 def test_force_replaces_a_plain_file(place: Place, intruder: Intruder) -> None:
     own, other = undisturbed(place)
     intruder(Path(place.path), own)
-    code, _, error = outcome(*place.command, "--force")
+    code, _, error = outcome(place.command, "--force")
     assert (code, "Error" in error) == (0, False)
     assert read_bytes(place.path) == own
     assert read_bytes(place.other) == other
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 def test_an_empty_file_and_an_own_one_are_replaced(place: Place) -> None:
     own, _ = undisturbed(place)
     ours = og.harden(og.to_onnx(DESC, "error"), "zero").SerializeToString()
     for content in (b"", own, ours, og.to_onnx(DESC, "zero").SerializeToString()):
         Path(place.path).write_bytes(content)
-        code, _, error = outcome(*place.command)
+        code, _, error = outcome(place.command)
         assert (code, "Error" in error) == (0, False)
         assert read_bytes(place.path) == own
 
@@ -297,12 +287,12 @@ def change_inputs() -> None:
     network("part/a.onnx", PART.replace("float[4, 3]", "float[5, 3]"))
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 def test_our_file_of_another_source_is_replaced(place: Place) -> None:
-    succeed(*place.command)
+    succeed(place.command)
     before = read_bytes(place.path)
     change_inputs()
-    code, _, error = outcome(*place.command)
+    code, _, error = outcome(place.command)
     assert (code, "Error" in error) == (0, False)
     assert read_bytes(place.path) != before
 
@@ -346,8 +336,8 @@ def test_a_file_that_must_stay_is_told_before_the_work(
         a_text(Path(path), b"")
     monkeypatch.setattr(write, "descriptor_model", fail)
     monkeypatch.setattr(harden, "harden_file", fail)
-    for command in (("convert", "d/a.json"), ("harden", "n/a.onnx", "-o", "o")):
-        code, _, error = outcome(*command)
+    for command in ("convert d/a.json", "harden n/a.onnx -o o"):
+        code, _, error = outcome(command)
         assert (code, error.count(NOT_WRITTEN)) == (2, 1)
 
 
@@ -398,39 +388,39 @@ def test_an_input_is_no_output_and_the_others_are_written() -> None:
 class TestContracts:
     """The contracts of a folder say who wrote them."""
 
-    FOLDER = PLACES["audit DIR --contract DIR"]
+    PATH = f"o/a{CONTRACT}"
 
     def test_a_contract_is_taken_with_and_without_the_field(self) -> None:
-        succeed(*self.FOLDER.command)
-        succeed("audit n/a.onnx", *LEVELS, "--contract", "c.json")
+        succeed(CONTRACTS)
+        succeed(f"audit n/a.onnx {LEVELS} --contract c.json")
         plain = og.audit("n/a.onnx", levels=[]).contract
-        for path in ("o/a.onnx.contract.json", "c.json"):
+        for path in (self.PATH, "c.json"):
             og.check_inputs(path, {"ids": np.array([0, 2])})
             with pytest.raises(og.OnnxGatherError):
                 og.check_inputs(path, {"ids": np.array([3])})
             model = og.contract_model(path, "n/a.onnx")
             assert model == og.contract_model(plain, "n/a.onnx")
-            text = output_of("audit n/a.onnx", *LEVELS, "--assume", path)
+            text = output_of(f"audit n/a.onnx {LEVELS} --assume {path}")
             assert "1 proved in range" in text
 
     def test_the_field_is_the_first_and_the_rest_is_the_contract(self) -> None:
-        succeed(*self.FOLDER.command)
-        succeed("audit n/a.onnx", *LEVELS, "--contract", "c.json")
-        head, comma, rest = read_bytes(self.FOLDER.path).partition(b",")
+        succeed(CONTRACTS)
+        succeed(f"audit n/a.onnx {LEVELS} --contract c.json")
+        head, comma, rest = read_bytes(self.PATH).partition(b",")
         assert head.startswith(b'{"made_by": "onnxgather ')
         _, comma, rest = (comma + rest).partition(b'",')
         assert b"{" + rest == read_bytes("c.json")
 
     def test_a_contract_that_was_edited_is_read_and_not_replaced(self) -> None:
-        succeed(*self.FOLDER.command)
-        path = Path(self.FOLDER.path)
+        succeed(CONTRACTS)
+        path = Path(self.PATH)
         text = path.read_text(encoding="utf-8")
         assert text.count('"high": 2') == 1
         path.write_text(text.replace('"high": 2', '"high": 1'), encoding="utf-8")
         edited = path.read_bytes()
         with pytest.raises(og.OnnxGatherError):
             og.check_inputs(str(path), {"ids": np.array([2])})
-        code, _, error = outcome(*self.FOLDER.command)
+        code, _, error = outcome(CONTRACTS)
         assert (code, path.read_bytes()) == (2, edited)
         assert error.splitlines() == [
             f"Error: {path.as_posix()} must not be replaced, {CHANGED}",
@@ -511,26 +501,26 @@ class TestRun:
 class TestExtract:
     """An extract deletes and replaces only what it wrote."""
 
-    ALL = ("extract", "part/a.onnx", "--all", "--inputs", "x.npz", "-o", "out")
+    ALL = "extract part/a.onnx --all --inputs x.npz -o out"
     BELOW = "out/gathers/001_y"
 
     @pytest.fixture(autouse=True)
     def _extract(self) -> None:
         np.savez("x.npz", x=np.zeros((4, 3), np.float32), ids=np.array([1, 0]))
-        succeed(*self.ALL)
+        succeed(self.ALL)
 
     def refused(self, path: str, why: str, *options: str) -> None:
         """Check that an extract is refused, and that all files stay."""
         before = tree()
-        assert error_of(*self.ALL, *options) == f"{path} must not be {why}"
+        assert error_of(self.ALL, *options) == f"{path} must not be {why}"
         assert tree() == before
 
     def test_an_extract_replaces_its_own(self) -> None:
         before = tree()
-        succeed(*self.ALL)
+        succeed(self.ALL)
         assert tree() == before
         np.savez("x.npz", x=np.ones((4, 3), np.float32), ids=np.array([1, 0]))
-        succeed(*self.ALL)
+        succeed(self.ALL)
         assert tree() != before
 
     @pytest.mark.parametrize("intruder", one_quick_in(4, PLAIN))
@@ -540,7 +530,7 @@ class TestExtract:
         own = read_bytes(path)
         intruder(Path(path), own)
         self.refused(path, f"replaced, {CHANGED}")
-        succeed(*self.ALL, "--force")
+        succeed(f"{self.ALL} --force")
         assert read_bytes(path) == own
 
     def test_the_index_that_was_changed_stays(self) -> None:
@@ -558,11 +548,11 @@ class TestExtract:
         before = tree()
         if name == "note.txt":
             rule = "out: the folder must be new, empty or an earlier extract"
-            assert error_of(*self.ALL, "--force") == f"{rule}, got 'note.txt'"
+            assert error_of(f"{self.ALL} --force") == f"{rule}, got 'note.txt'"
         else:
             why = "in an earlier extract, as the extract did not write it"
             self.refused(path, f"{why}; --force leaves it there")
-            succeed(*self.ALL, "--force")
+            succeed(f"{self.ALL} --force")
         assert tree() == before
 
     @POSIX
