@@ -168,8 +168,7 @@ def test_a_line_says_the_preconditions() -> None:
 def random_programs(count: int) -> str:
     """Return a folder with programs of random descriptors."""
     for number, case in enumerate(random_cases(count, seed=3)):
-        path = f"random/{number:02}.json"
-        program(path, case.descriptor, case.data, case.indices)
+        program(f"random/{number:02}.json", case.descriptor, case.data, case.indices)
     return "random"
 
 
@@ -261,8 +260,7 @@ def test_a_solver_is_needed_only_where_the_normal_form_does_not_decide(
         "1 proved, 0 refuted, 1 undecided\n"
     )
     assert output_of("certify a.json b.json") == told
-    given = "certify a.json b.json --fail-on undecided"
-    assert outcome(given) == (1, told, "")
+    assert outcome("certify a.json b.json --fail-on undecided") == (1, told, "")
     assert og.certify(DESC).state == "proved"
     undecided = og.certify(SIGNED_DESC)
     assert (undecided.state, undecided.why) == ("undecided", why)

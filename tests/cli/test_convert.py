@@ -153,8 +153,7 @@ class TestVerify:
     def test_a_program_for_webnn_is_proved(self) -> None:
         program("a.json")
         told = "a.json -> a.mjs: ran no case, proved for every index\n"
-        given = "convert a.json --target webnn --verify"
-        assert output_of(given) == told
+        assert output_of("convert a.json --target webnn --verify") == told
 
     @pytest.mark.parametrize("target", ["portable", "webnn"])
     def test_a_whole_program_is_verified(self, target: str) -> None:
@@ -200,8 +199,7 @@ class TestVerify:
             " Runtime; install onnxruntime"
         )
         assert files() == ["a.json"]
-        given = "convert a.json --verify --target webnn"
-        succeed(given)
+        succeed("convert a.json --verify --target webnn")
 
     def test_a_broken_solver_does_not_end_the_work(
         self, monkeypatch: pytest.MonkeyPatch
@@ -390,8 +388,7 @@ Error: a.onnx must not be written twice, for a.json: $.dispatchables.gather and 
 class TestDescriptorsAlone:
     def test_one_becomes_a_model(self) -> None:
         written("a.json", og.to_dict(DESC))
-        told = "a.json -> a.onnx\n"
-        assert output_of("convert a.json") == told
+        assert output_of("convert a.json") == "a.json -> a.onnx\n"
         assert read_bytes("a.onnx") == serialized(og.to_onnx(DESC))
         told = "a.json -> a.onnx: ran 3 cases, proved for every index\n"
         assert output_of("convert a.json --verify") == told
@@ -447,8 +444,7 @@ class TestOwnModel:
 
     def test_a_program_for_webnn_goes_beside_it(self) -> None:
         call("convert", program("a.json"), "--out-of-range", "zero")
-        told = "a.onnx -> a.mjs\n"
-        assert output_of("convert a.onnx --target webnn") == told
+        assert output_of("convert a.onnx --target webnn") == "a.onnx -> a.mjs\n"
         wanted = og.to_webnn(DESC, "zero").to_javascript()
         assert Path("a.mjs").read_text("utf-8").endswith(wanted)
 

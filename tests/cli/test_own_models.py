@@ -612,8 +612,7 @@ class TestChangedWithItsDigest:
 
     def test_repro_of_the_report_shows_it(self) -> None:
         fake()
-        case = "m.onnx: random bits"
-        assert outcome("check --case", case, "--json=r.json")[0] == 1
+        assert outcome("check --case", "m.onnx: random bits", "--json=r.json")[0] == 1
         content = read_json("r.json")
         (entry,) = content["cases"]
         assert (entry["file"], entry["command"]) == ("m.onnx", "random bits")
@@ -780,8 +779,7 @@ class TestChangedWithoutDigest:
 
     def test_explain_and_convert_take_its_nodes(self) -> None:
         told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
-        given = f"explain {self.changed()} --at 0,0 {inputs()}"
-        code, text, error = outcome(given)
+        code, text, error = outcome(f"explain {self.changed()} --at 0,0 {inputs()}")
         assert (code, error) == (0, told)
         assert text == "output[0,0] = input[0, indices[0]] = input[0, 1] = 1\n"
         code, text, error = outcome("convert m.onnx -o d")

@@ -517,8 +517,7 @@ class TestRun:
             "x.json: $.commands[1]: 8-bit values are printed as bytes, as dxdispatch"
             " does; --numbers prints numbers\n"
         )
-        numbers = "Resource 'output': 255, 233, 65\n"
-        assert output_of("run x.json --numbers") == numbers
+        assert output_of("run x.json --numbers") == "Resource 'output': 255, 233, 65\n"
 
     @POSIX
     @pytest.mark.slow

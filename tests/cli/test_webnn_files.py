@@ -54,8 +54,7 @@ def module_in(path: str) -> str:
 
 def test_a_module_goes_beside_its_program() -> None:
     program("x.json")
-    written = "x.json -> x.mjs\n"
-    assert output_of("convert x.json --target webnn") == written
+    assert output_of("convert x.json --target webnn") == "x.json -> x.mjs\n"
     assert files() == ["x.json", "x.mjs"]
     assert module_in("x.mjs") == og.to_webnn(DESC).to_javascript()
 

@@ -273,5 +273,4 @@ def test_an_attribute_that_is_neither_0_nor_1_is_not_guessed_at() -> None:
         model = onnx.parser.parse_model(text.replace("NUMBER", number))
         found = certify(desc, model=model)
         assert found.state == wanted, found
-    why = "the attribute keepdims must be 0 or 1"
-    assert certify(desc, model=model).why == why
+    assert certify(desc, model=model).why == "the attribute keepdims must be 0 or 1"

@@ -238,8 +238,7 @@ def outcome(exhibit: Exhibit, level: int) -> Outcome:
     number = EXHIBITS.index(exhibit)
     code = f"import test_quirks; print(test_quirks.EXHIBITS[{number}].outcome({level}))"
     paths = [str(ROOT), str(ROOT / "tests" / "helpers"), str(Path(__file__).parent)]
-    code = f"import sys; sys.path[:0] = {paths}; {code}"
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths}; {code}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode < 0 or not done.returncode, done.stderr
     return "stops" if done.returncode else eval(done.stdout)  # the list it printed
