@@ -54,72 +54,57 @@ def refuted(
     return shown
 
 
-MISTAKES: list[
-    tuple[str, og.Descriptor, OutOfRange, dict[str, Any], Counterexample]
-] = [
-    (
-        "an index just out of range leads to another element",
+Mistake = tuple[og.Descriptor, OutOfRange, dict[str, Any], Counterexample]
+
+MISTAKES: dict[str, Mistake] = {
+    "an index just out of range leads to another element": (
         gather(),
         "clamp",
         {"first_index": -4},
         Counterexample({0: -5}, 127, 0, 1.0, 3.0),
     ),
-    (
-        "an index out of range makes the model fail",
+    "an index out of range makes the model fail": (
         gather(),
         "clamp",
         {"last_index": 5},
         Counterexample({0: 5}, 127, None, "float32 [8]", "an error"),
     ),
-    (
-        "an index of 64 bits leads to another element",
+    "an index of 64 bits leads to another element": (
         gather("UINT64"),
         "clamp",
         {"last_index": 3},
         Counterexample({0: 4}, 127, 0, 9.0, 7.0),
     ),
-    (
-        "an element is in another place whatever the indices are",
+    "an element is in another place whatever the indices are": (
         gather(),
         "clamp",
         {"output_offsets": [0, 1, 3, 4, 7, 6]},
         Counterexample({}, 127, 6, 1.0, 2.0),
     ),
-    (
-        "a place between the elements of the output is not 0",
+    "a place between the elements of the output is not 0": (
         gather(),
         "clamp",
         {"empty": [0, 0, 1, 0, 0, 0, 0, 0]},
         Counterexample({}, 127, 2, 0.0, 1.0),
     ),
-    (
-        "an index out of range leads to an element that is not 0",
+    "an index out of range leads to an element that is not 0": (
         gather(),
         "zero",
         {"zero_row": [[0, 1]]},
         Counterexample({0: 5}, 127, 1, 0.0, 1.0),
     ),
-    (
-        "an index out of range does not make the model fail",
+    "an index out of range does not make the model fail": (
         gather("UINT64", 1),
         "error",
         {"axis_size": 4},
         Counterexample({0: 5}, 127, None, "an error", "float32 [2]"),
     ),
-]
+}
 
 
-@pytest.mark.parametrize(
-    ("desc", "policy", "values", "wanted"),
-    [row[1:] for row in MISTAKES],
-    ids=[row[0] for row in MISTAKES],
-)
-def test_a_refuted_model_has_its_smallest_counterexample(
-    desc: og.Descriptor,
-    policy: OutOfRange,
-    values: dict[str, Any],
-    wanted: Counterexample,
-) -> None:
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_refuted_model_has_its_smallest_counterexample(name: str) -> None:
+    desc, policy, values, wanted = MISTAKES[name]
     assert refuted(desc, policy, changed(desc, policy, **values)) == wanted
 
 

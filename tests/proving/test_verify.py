@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 import speed
 from command_line import DESC, INDICES, SIGNED_DESC
@@ -54,6 +55,17 @@ def content_of(
     return og.to_onnx(desc, policy, target).SerializeToString(deterministic=True)
 
 
+def verified(
+    desc: og.Descriptor,
+    policy: OutOfRange = "clamp",
+    target: Target = "portable",
+    *given: Drawn,
+) -> Verification:
+    """Return the verification of the model of a descriptor."""
+    content = content_of(desc, policy, target)
+    return verify_model(content, desc, policy, target, given)
+
+
 def refusal(content: bytes, desc: og.Descriptor = DESC, *given: Drawn) -> str:
     """Return why a model is not what its descriptor says."""
     with pytest.raises(DifferenceError) as caught:
@@ -79,10 +91,8 @@ def test_the_models_of_all_programs_are_verified_and_proved(
         for dispatch in og.load(path).dispatches:
             assert dispatch.data is not None
             assert dispatch.indices is not None
-            given = [Drawn("its data", dispatch.data, dispatch.indices)]
-            desc = dispatch.descriptor
-            content = content_of(desc, policy, target)
-            found = verify_model(content, desc, policy, target, given)
+            given = Drawn("its data", dispatch.data, dispatch.indices)
+            found = verified(dispatch.descriptor, policy, target, given)
             assert (found.cases, found.proved) == (4, True), path
             cases += found.cases
     assert cases == 64
@@ -95,8 +105,7 @@ def test_the_models_of_a_thousand_descriptors_are_verified_and_proved() -> None:
     operators = set[str]()
     for number, desc in enumerate(descriptors):
         policy, target = PAIRS[number * 7 % len(PAIRS)]
-        content = content_of(desc, policy, target)
-        found = verify_model(content, desc, policy, target)
+        found = verified(desc, policy, target)
         assert (found.cases, found.proved) == (3, True), (policy, target, desc)
         operators.add(desc.operator)
     assert operators == og.OPERATORS.keys()
@@ -114,32 +123,26 @@ def test_a_program_for_webnn_is_proved_and_does_not_run(
 
 class TestSentence:
     def test_it_says_what_ran_and_what_is_proved(self) -> None:
-        found = verify_model(content_of(DESC), DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases, proved for every index"
+        assert str(verified(DESC)) == "ran 3 cases, proved for every index"
         assert str(Verification(1, True)) == "ran 1 case, proved for every index"
 
     def test_it_has_the_preconditions_of_the_certificate(self) -> None:
         desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
-        content = content_of(desc, "clamp", "webgpu")
-        found = verify_model(content, desc, "clamp", "webgpu")
-        assert str(found) == (
+        assert str(verified(desc, target="webgpu")) == (
             "ran 3 cases, proved, if each index fits INT32 on WebGPU's provider, which"
             " reads the low half"
         )
 
     def test_it_says_which_solver_to_install(self, no_solver: None) -> None:
         del no_solver
-        content = content_of(SIGNED_DESC)
-        found = verify_model(content, SIGNED_DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases; not proved: pip install z3-solver"
+        said = str(verified(SIGNED_DESC))
+        assert said == "ran 3 cases; not proved: pip install z3-solver"
         # The normal form alone proves this one.
-        found = verify_model(content_of(DESC), DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases, proved for every index"
+        assert str(verified(DESC)) == "ran 3 cases, proved for every index"
 
     def test_it_says_that_the_time_is_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(verify, "SECONDS", 1e-9)
-        found = verify_model(content_of(DESC), DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases; not proved: time"
+        assert str(verified(DESC)) == "ran 3 cases; not proved: time"
 
     @pytest.mark.parametrize("name", solvers.SOLVERS)
     def test_it_says_that_a_solver_had_no_time(self, name: str) -> None:
@@ -158,17 +161,14 @@ class TestDrawnData:
     def test_more_than_32_mib_are_not_drawn_and_the_proof_stays(self) -> None:
         desc = gather("INT8", MAX_DRAWN_BYTES)
         assert bytes_of(desc) > MAX_DRAWN_BYTES
-        found = verify_model(content_of(desc), desc, "clamp", "portable")
-        assert str(found) == "ran no case, proved for every index"
+        assert str(verified(desc)) == "ran no case, proved for every index"
 
     def test_what_the_certificate_excludes_is_not_run(self) -> None:
         """WebGPU's provider checks no index, so nothing is promised of a wrong one."""
         desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
         wild = Drawn("wild", np.ones(3, np.float32), np.array([2**40, 0]))
-        content = content_of(desc, "error", "webgpu")
-        assert verify_model(content, desc, "error", "webgpu", [wild]).cases == 3
-        content = content_of(desc, "error")
-        assert verify_model(content, desc, "error", "portable", [wild]).cases == 4
+        assert verified(desc, "error", "webgpu", wild).cases == 3
+        assert verified(desc, "error", "portable", wild).cases == 4
 
     def test_constant_indices_are_run_and_not_proved(self) -> None:
         indices = np.array([[2, 7]], np.uint32)
@@ -253,19 +253,19 @@ class TestDifference:
         """The model gives another element for one index among 100,000."""
         desc = gather("FLOAT32", 100_000, "INT32")
         model = og.to_onnx(desc, "error")
-        at = numpy_helper.from_array(np.array([77_777], np.int32), "at")
-        beside = numpy_helper.from_array(np.array([3], np.int32), "beside")
-        model.graph.initializer.extend([at, beside])
-        make = onnx.helper.make_node
-        is_at = make("Equal", ["IndicesTensor", "at"], ["is_at"])
-        chosen = make("Where", ["is_at", "beside", "IndicesTensor"], ["chosen"])
         nodes = [*model.graph.node]
         for node in nodes:
             for place, name in enumerate(node.input):
                 if name == "IndicesTensor":
                     node.input[place] = "chosen"
+        beside = onnx.parser.parse_graph("""
+            g () => () <int32[1] at = {77777}, int32[1] beside = {3}> {
+                is_at = Equal(IndicesTensor, at)
+                chosen = Where(is_at, beside, IndicesTensor)
+            }""")
+        model.graph.initializer.extend(beside.initializer)
         del model.graph.node[:]
-        model.graph.node.extend([is_at, chosen, *nodes])
+        model.graph.node.extend([*beside.node, *nodes])
         content = model.SerializeToString()
         with pytest.raises(DifferenceError) as caught:
             verify_model(content, desc, "error", "portable")
