@@ -142,7 +142,7 @@ not proved    2 gathers, because of x:
 {ASSUMES}{given_line("size 0 of x (n) is 5")}{PROVIDERS}{RANGE}{HARDEN}"""
     )
     assert (
-        output_of(f"audit {embedding()} --all --shape ids=5,2 --range ids=0:5")
+        outcome(f"audit {embedding()} --all --shape ids=5,2 --range ids=0:5")[1]
         == f"""\
 m.onnx: a wrong input can leave an axis; 3 gathers: 1 out of range, 2 proved in range
 OUT OF RANGE  tokens (Gather, main graph): can leave its axis: the range given of ids contains 5, \
@@ -270,7 +270,7 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
         "    directml  No error: returns another element of the tensor, here"
         f" `input[{element}]`\n"
     )
-    assert said in output_of(f"audit {path} --inputs x.npz")
+    assert said in outcome(f"audit {path} --inputs x.npz")[1]
 
 
 def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() -> None:
@@ -360,7 +360,7 @@ proved        odd (GatherElements, main graph): constant
 
 
 def test_gathers_that_directml_refuses_alike_are_told_once() -> None:
-    text = output_of(f"audit {odd(*'012')}")
+    text = outcome(f"audit {odd(*'012')}")[1]
     assert text.count("REFUSED") == 1
     assert (
         "REFUSED       odd0 (GatherElements, main graph) and 2 more: IndicesTensor"
@@ -399,7 +399,7 @@ def test_fail_on_comes_again_and_refuses_other_names() -> None:
 def test_the_text_says_what_the_contract_has_of_options() -> None:
     path = embedding(TOKENS)
     options = "--range ids=0:2 --contract c.json --levels none"
-    text = output_of(f"audit {path} {options}")
+    text = succeed(f"audit {path} {options}")
     assert text.count(given_line("each value of ids is from 0 to 2")) == 1
     (condition,) = read_json("c.json")["conditions"]
     assert (condition["low"], condition["high"]) == (0, 2)
@@ -486,7 +486,7 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     assert code == 1
     assert f"OUT OF RANGE  tokens (Gather, main graph): {said}\n" in text
     assert outcome(f"audit {path}", *given[:2])[0] == 1
-    rewritten = output_of(f"harden {path} -o o.onnx --tokenizer ids=t.json")
+    rewritten = succeed(f"harden {path} -o o.onnx --tokenizer ids=t.json")
     assert rewritten.endswith("m.onnx -> o.onnx: 1 node rewritten\n")
 
 
@@ -534,7 +534,7 @@ def test_json_is_printed_or_written() -> None:
         "counted",
         "fixed",
     ]
-    text = output_of(f"audit {path} --json=a.json")
+    text = succeed(f"audit {path} --json=a.json")
     assert text.startswith("m.onnx: a wrong input can leave an axis; 3 gathers: ")
     assert read_json("a.json") == printed
 

@@ -125,9 +125,9 @@ next          to see what is open in a model, and what would tell more; the wors
     )
     # The models that a shell finds are many.
     paths = [f"m/{name}.onnx" for name in "abdef"]
-    text = output_of("audit", *paths)
+    text = outcome("audit", *paths)[1]
     assert "\n    onnxgather harden MODEL... -o hardened --verify\n" in text
-    text = output_of("audit ./ m/a.onnx")
+    text = outcome("audit ./ m/a.onnx")[1]
     hardened = "onnxgather harden ./ m/a.onnx -o ../hardened --verify"
     assert f"\n    {hardened}\n" in text
 
@@ -148,7 +148,7 @@ def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
         save(f"m/{name}.onnx", OPEN)
     options = "audit m --levels none"
     assert CONDITIONS in output_of(options)
-    text = output_of(f"{options} --contract c")
+    text = succeed(f"{options} --contract c")
     assert text.count(WRITTEN.format("m", "c")) == 1
     assert "--contract" not in text
     # The gathers of one contract are proved, and those of another stay open.
@@ -161,10 +161,10 @@ def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
     assert "--assume" not in text
     # One model is as a list.
     options = "audit m/a.onnx --levels none"
-    text = output_of(f"{options} --contract a.json")
+    text = succeed(f"{options} --contract a.json")
     assert text.count(WRITTEN.format("m/a.onnx", "a.json")) == 1
     assert "--contract" not in text
-    text = output_of(f"{options} --contract a.py")
+    text = succeed(f"{options} --contract a.py")
     assert "--contract m/a.contract.json" in text
 
 
@@ -261,7 +261,7 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
 @pytest.mark.usefixtures("models")
 def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None:
     save("m/c.onnx", WRONG + ODD + "y0 = Gather(table, far) y1 = Gather(table, far)")
-    text = output_of("audit m --markdown -")
+    text = outcome("audit m --markdown -")[1]
     assert (
         text
         == f"""\
@@ -401,7 +401,7 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
 
 @POSIX
 def test_the_columns_of_a_table_stand_below_one_another() -> None:
-    text = output_of("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))
+    text = outcome("audit", save("a\x1b.onnx", WRONG), save("b" * 30, ODD))[1]
     lines = text.splitlines()[2:6]
     assert lines[1].startswith("a\\x1b.onnx ")
     assert len({*map(len, lines)}) == 1
@@ -618,13 +618,13 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
         write_json("b.json", found)
         given = "audit m/c.onnx --baseline b.json"
-        root = ET.fromstring(output_of(f"{given} --junit -"))
+        root = ET.fromstring(outcome(f"{given} --junit -")[1])
         texts = [(one.tag, one.text) for case in root.iter("testcase") for one in case]
         assert texts == [
             ("skipped", f"known: {SAID['fixed']} (old)"),
             ("failure", SAID["odd"]),
         ]
-        text = output_of(f"{given} --markdown -")
+        text = outcome(f"{given} --markdown -")[1]
         assert text.startswith(
             "## 1 of 1: a wrong input can leave an axis; 1 has a gather "
         )

@@ -292,7 +292,7 @@ class TestStates:
         name = f"{'long name ' * 3}{'n' * 20}.json"
         program(name)
         write_text("bad one.json", "{")
-        out = output_of("check", name, "bad one.json")
+        out = outcome("check", name, "bad one.json")[1]
         assert out.count(f"{name}:") == 1
         assert "bad one.json:" in out
         assert "(gather)  PASS" in out
@@ -854,7 +854,7 @@ class TestParts:
         change_all(monkeypatch, lambda _: Answer(AnswerKind.BROKEN, "the worker died"))
         found = report("--random", "1" + "0" * 30, "--maxfail", "3", code=1)
         assert (len(found.cases), found.maxfail, found.planned) == (3, 3, 10**30)
-        out = output_of("check --random", "1" + "0" * 30, "--maxfail", "3")
+        out = outcome("check --random", "1" + "0" * 30, "--maxfail", "3")[1]
         said = (
             f"3 findings (stopped at 3 findings (--maxfail) after 3 of {10**30:,}"
             " cases)"

@@ -108,7 +108,7 @@ class TestVerify:
         resources["data"]["initialValues"] = [*range(16)]
         changed("a.json", resources=resources)
         given = f"convert a.json --verify --out-of-range {policy}"
-        assert output_of(given) == f"a.json -> a.onnx: {PROVED}\n"
+        assert succeed(given) == f"a.json -> a.onnx: {PROVED}\n"
 
     @pytest.mark.parametrize("target", TARGETS)
     def test_the_models_of_all_programs_are_verified(self, target: str) -> None:
@@ -142,7 +142,7 @@ class TestVerify:
     def test_a_gather_of_a_network_is_verified_as_an_error(self) -> None:
         network = str(MODELS / "networks" / "keywords.onnx")
         given = ("convert", network, "--node", "word_embedding", "-o", "out")
-        out = output_of(*given, "--shape", "words=2,6", "--verify")
+        out = succeed(*given, "--shape", "words=2,6", "--verify")
         first, beside = out.splitlines()
         assert first.endswith("onnx: ran 3 cases, proved for every index")
         assert beside.endswith(".json")

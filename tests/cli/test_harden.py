@@ -169,7 +169,7 @@ def test_harden_verifies_what_it_wrote() -> None:
         "wild: holds: 64 runs with wild ids, 0 failed",
         "again: holds: a second time changes nothing",
     ]
-    text = output_of("harden model.onnx -o out.onnx --verify")
+    text = succeed("harden model.onnx -o out.onnx --verify")
     assert text.splitlines()[2:] == lines
     np.savez("inputs.npz", ids=np.array([0, -3]))
     options = ("--verify", "--inputs", "inputs.npz", "--json")

@@ -256,7 +256,7 @@ class TestNames:
             f"m.onnx: {policy}: proved",
             "1 proved, 0 refuted, 0 undecided",
         ]
-        text = output_of("check m.onnx")
+        text = succeed("check m.onnx")
         assert "cpu: 3 cases, 3 PASS" in text
         given = inputs([[2, 0]], **names)
         assert (
@@ -525,7 +525,7 @@ class TestChangedWithItsDigest:
         assert "p.json: $.commands[0] (gather)  PASS" in text
 
     def test_the_line_again_works_as_it_is_printed(self) -> None:
-        text = output_of(f"check {fake()}")
+        text = outcome(f"check {fake()}")[1]
         commands = [
             line.partition("again: ")[2]
             for line in text.splitlines()
@@ -600,7 +600,7 @@ class TestChangedWithItsDigest:
     def test_repro_takes_a_case_or_inputs(self) -> None:
         fake()
         for given in (("--case", "wild indices"), inputs([[2, 2]]).split()):
-            text = output_of("repro m.onnx -o out", *given)
+            text = succeed("repro m.onnx -o out", *given)
             assert text.endswith("; repro.py shows it\n")
         assert output_of(f"repro m.onnx -o out {inputs([[1, 0]])}") == (
             "case 'm.onnx: the given inputs' passes on lane cpu: nothing to reproduce\n"
@@ -659,7 +659,7 @@ class TestChangedWithItsDigest:
     def test_a_native_model_is_run_with_our_library(self) -> None:
         model = og.to_onnx(SIGNED_DESC, target="native")
         save(stamped(model))
-        text = output_of("check m.onnx --json")
+        text = succeed("check m.onnx --json")
         report = read_report(text.encode())
         nodes = {case.results[0].nodes for case in report.cases}
         assert nodes == {("GATHER",)}

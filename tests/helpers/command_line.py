@@ -60,9 +60,11 @@ def outcome(line: str, *arguments: str) -> tuple[int, str, str]:
     return result.exit_code, posix(result.stdout), posix(result.stderr)
 
 
-def succeed(line: str, *arguments: str) -> None:
-    """Run a command, which must succeed; see `call`."""
-    assert call(line, *arguments).exit_code == 0
+def succeed(line: str, *arguments: str) -> str:
+    """Return the standard output of a command that succeeds and may warn."""
+    code, output, error = outcome(line, *arguments)
+    assert code == 0, error
+    return output
 
 
 def output_of(line: str, *arguments: str) -> str:
