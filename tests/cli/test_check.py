@@ -18,8 +18,10 @@ from command_line import (
     DATA_4X3,
     DESC,
     call,
+    changed,
     error_of,
     files,
+    invalid,
     outcome,
     output_of,
     program,
@@ -46,6 +48,8 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
 WILD = np.array([[2, 2**32 - 1]], np.uint32)
+XYZ = "XyzExecutionProvider"
+FOUR_DIFFER = "4 of 8 output elements differ, first OutputTensor[0,1]:"
 REFUSAL = f"IndicesTensor[0,1] must be in [0, 3), got {2**32 - 1}"
 POSIX = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in interpreter is a shell script"
@@ -107,38 +111,34 @@ def negative(_: Case, answer: Answer) -> Answer:
 
 class TestOutOfRange:
     @pytest.mark.parametrize(
-        ("policy", "elements"),
+        ("options", "difference"),
         one_quick_in(
             5,
             [
-                *rows_of("""
-clamp
-2 under clamp, 11 under directml
+                ("", f"{FOUR_DIFFER} 2 under clamp, 11 under directml"),
+                *rows_of(f"""
+--out-of-range clamp
+{FOUR_DIFFER} 2 under clamp, 11 under directml
 
-zero
-0 under zero, 11 under directml
+--out-of-range zero
+{FOUR_DIFFER} 0 under zero, 11 under directml
 
-directml
-11 under directml, 2 under clamp
+--out-of-range error
+OutputTensor[0,1] is an error, 11 under directml
+
+--out-of-range directml
+{FOUR_DIFFER} 11 under directml, 2 under clamp
 """),
-                (None, "2 under clamp, 11 under directml"),
-                ("error", None),
             ],
         ),
     )
     def test_the_table_says_what_other_policies_give(
-        self, policy: str | None, elements: str | None
+        self, options: str, difference: str
     ) -> None:
         program("in.json")
         program("wild.json", indices=WILD)
-        options = ["--out-of-range", policy] if policy else []
-        table = output_of("check in.json wild.json", *options)
-        difference = "OutputTensor[0,1] is an error, 11 under directml"
-        if elements is not None:
-            difference = (
-                f"4 of 8 output elements differ, first OutputTensor[0,1]: {elements}"
-            )
-        other = "clamp" if policy == "directml" else "directml"
+        table = output_of(f"check in.json wild.json {options}")
+        other = "clamp" if "directml" in options else "directml"
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == [
             "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2,"
@@ -154,7 +154,7 @@ directml
         text = small_program(resources, gathers[0], gathers[1], shown("y"))
         write_text("x.json", text)
         # `run` prints DirectML's elements.
-        assert output_of("run x.json") == "Resource 'y': 3, 6\n"
+        assert succeed("run x.json") == "Resource 'y': 3, 6\n"
         found = report("x.json").cases
         assert [case.out_of_range for case in found] == ["clamp", "clamp"]
         assert [case.results[0].state for case in found] == ["PASS", "PASS"]
@@ -302,14 +302,11 @@ class TestStates:
         assert out.splitlines()[-1] == "cpu: 16 cases, 16 PASS"
 
     def test_every_dispatch_is_a_case(self) -> None:
-        content = read_json(program("x.json"))
-        dispatch, printing = content["commands"]
-        write_json("x.json", {**content, "commands": [dispatch, printing, dispatch]})
+        dispatch, printing = read_json(program("x.json"))["commands"]
+        changed("x.json", commands=[dispatch, printing, dispatch])
         found = report("x.json").cases
-        assert [case.command for case in found] == ["$.commands[0]", "$.commands[2]"]
-        assert [case.name for case in found] == [
-            "x.json: $.commands[0] (gather)",
-            "x.json: $.commands[2] (gather)",
+        assert [(case.command, case.name) for case in found] == [
+            (f"$.commands[{k}]", f"x.json: $.commands[{k}] (gather)") for k in (0, 2)
         ]
 
     def test_a_difference_is_exit_code_1(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,9 +385,7 @@ class TestStates:
 
     @pytest.mark.slow
     def test_the_worst_exit_code_counts(self) -> None:
-        content = read_json(program("bad.json"))
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        write_json("bad.json", content)
+        invalid("bad.json", Axis=2)
         program("x.json")
         missing = "--lanes XyzExecutionProvider"
         found = report("x.json bad.json", code=1)
@@ -406,16 +401,14 @@ class TestStates:
         assert outcome(f"check x.json bad.json {missing}")[0] == 1
         assert outcome(f"check x.json {missing}")[0] == 3
         assert outcome(f"check x.json bad.json none.json {missing}")[0] == 2
-        assert (
-            error_of("check none.json x.json") == "none.json: no such file or directory"
-        )
+        error = "Error: none.json: no such file or directory\n"
+        assert outcome("check none.json x.json")[::2] == (2, error)
         assert report("none.json x.json", code=2).unusable == [
             "none.json: no such file or directory"
         ]
 
     def test_nothing_to_check_is_a_failure(self) -> None:
-        content = read_json(program("x.json"))
-        write_json("x.json", {**content, "dispatchables": {}, "commands": []})
+        changed(program("x.json"), dispatchables={}, commands=[])
         Path("empty").mkdir()
         assert outcome("check x.json empty") == (
             2,
@@ -458,9 +451,9 @@ class TestRefusals:
             "initialValuesDataType": "UINT32",
             "initialValues": [0, 1],
         }
-        wild = content["commands"][0]
+        wild = content.pop("commands")[0]
         tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
-        write_json("x.json", {**content, "commands": [wild, tame]})
+        changed("x.json", **content, commands=[wild, tame])
         assert states("x.json --out-of-range error") == [
             [("PASS", f"both refuse: {REFUSAL}")],
             [("PASS", None)],
@@ -560,10 +553,9 @@ class TestWriteKnown:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         change(monkeypatch, negative)
-        asked = [program("b.json"), program("a.json"), "--random", "1"]
-        assert call("check", *asked, "--write-known", "known.json").exit_code == 1
-        text = read_text("known.json")
-        (entry,) = json.loads(text)
+        asked = f"{program('b.json')} {program('a.json')} --random 1"
+        assert call(f"check {asked} --write-known known.json").exit_code == 1
+        (entry,) = read_json("known.json")
         reason, version = entry.pop("reason"), onnxruntime.__version__
         assert entry == {
             "provider": "CPUExecutionProvider",
@@ -584,20 +576,14 @@ class TestWriteKnown:
             " elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40),"
             " got -2.0 (00 00 00 c0)"
         )
-        assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {
-            "KNOWN"
-        }
+        found = states(f"{asked} --known known.json")
+        assert {one[0][0] for one in found} == {"KNOWN"}
 
     @pytest.mark.slow
     def test_findings_of_different_rules_are_entries_of_their_own(self) -> None:
-        asked = [
-            "--corpus",
-            "-k",
-            "forbidden/gather-nd",
-            "--no-known",
-            "--json=r.json",
-        ]
-        assert call("check", *asked, "--write-known", "known.json").exit_code == 1
+        asked = "check --corpus -k forbidden/gather-nd --no-known"
+        written = "--json=r.json --write-known known.json"
+        assert call(f"{asked} {written}").exit_code == 1
         entries = read_json("known.json")
         rules = [
             {name["name"].split("/")[2] for name in one["cases"]} for one in entries
@@ -609,7 +595,7 @@ class TestWriteKnown:
         ]
         reasons = [one["reason"].partition(";")[2].split("/")[2] for one in entries]
         assert [{reason} for reason in reasons] == rules
-        assert output_of("check", *asked[:4]).count("DIFF     cpu: ") == len(rules)
+        assert outcome(asked)[1].count("DIFF     cpu: ") == len(rules)
 
     @pytest.mark.slow
     def test_what_a_required_lane_did_not_run_is_written_by_the_operator_that_left(
@@ -625,11 +611,11 @@ class TestWriteKnown:
             )
 
         change(monkeypatch, declined)
-        asked = ["check", *map(program, ("a.json", "b.json", "c.json", "d.json"))]
-        succeed(*asked, "--write-known", "none.json")
+        asked = f"check {' '.join(program(f'{name}.json') for name in 'abcd')}"
+        succeed(f"{asked} --write-known none.json")
         assert read_json("none.json") == []
-        asked += ["--require", "cpu"]
-        assert call(*asked, "--write-known", "known.json").exit_code == 3
+        asked += " --require cpu"
+        assert call(f"{asked} --write-known known.json").exit_code == 3
         entries = read_json("known.json")
         names = [[case["name"][:6] for case in entry["cases"]] for entry in entries]
         assert names == [["b.json", "c.json"], ["d.json"]]
@@ -643,12 +629,11 @@ class TestWriteKnown:
             ]
             for operator in ("Cast", "Gather")
         ]
-        succeed(*asked, "--known", "known.json")
+        succeed(f"{asked} --known known.json")
 
     def test_a_required_lane_that_does_not_start_is_no_known_difference(self) -> None:
-        lane = ["--lanes", "XyzExecutionProvider", "--require", "XyzExecutionProvider"]
-        asked = ["check", program("x.json"), *lane]
-        assert call(*asked, "--write-known", "known.json").exit_code == 3
+        asked = f"check {program('x.json')} --lanes {XYZ} --require {XYZ}"
+        assert call(f"{asked} --write-known known.json").exit_code == 3
         assert read_json("known.json") == []
 
     @pytest.mark.slow
@@ -665,9 +650,8 @@ class TestWriteKnown:
         assert call("check a.json b.json --write-known known.json").exit_code == 1
         first, second = read_json("known.json")
         assert second == mine
-        assert [one["name"] for one in first["cases"]] == [
-            "a.json: $.commands[[]0] (gather)"
-        ]
+        (one,) = first["cases"]
+        assert one["name"] == "a.json: $.commands[[]0] (gather)"
         before = read_bytes("known.json")
         succeed("check a.json b.json --write-known known.json")
         assert read_bytes("known.json") == before
@@ -785,9 +769,7 @@ class TestParts:
         assert output_of("check", *asked, "--list") == "".join(f"{n}\n" for n in names)
 
     def test_a_list_says_what_cannot_be_listed(self) -> None:
-        content = read_json(program("bad.json"))
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        write_json("bad.json", content)
+        invalid("bad.json", Axis=2)
         program("x.json")
         assert outcome("check x.json bad.json --list") == (
             1,

@@ -18,11 +18,10 @@ from command_line import (
     DESC,
     POSIX,
     files,
+    invalid,
     program,
     read_bytes,
-    read_json,
     spawn,
-    write_json,
     write_text,
 )
 from messages import rows_of
@@ -161,9 +160,8 @@ class TestProcess:
     def test_an_error_that_cannot_be_printed_keeps_its_exit_code(
         self, arguments: list[str], code: int
     ) -> None:
-        content = read_json(program("x.json"))
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 9
-        write_json("bad.json", content)
+        program("x.json")
+        invalid("bad.json", Axis=9)
         with open("/dev/full", "wb") as full:
             assert _buffered(*arguments, stderr=full).returncode == code
 

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import msgspec
 import numpy as np
 import pytest
-from command_line import changed, program, read_json, write_text
+from command_line import changed, invalid, program, read_json, write_text
 from folders import MODELS
 from messages import rows_of
 from msgspec.structs import replace as replaced
@@ -511,10 +511,7 @@ class TestFiles:
         resources["data"] = {"initialValues": {"sourcePath": "data.npy"}}
         changed(path, resources=resources)
         write_text("programs/broken.json", "{")
-        path = program("programs/refused.json")
-        gather = read_json(path)["dispatchables"]["gather"]
-        gather["desc"]["Axis"] = 7
-        changed(path, dispatchables={"gather": gather})
+        invalid("programs/refused.json", Axis=7)
 
     @pytest.mark.parametrize("options", one_quick_in(2, [[], ["-n", "2"]]))
     def test_an_unusable_file_fails_and_the_others_run(

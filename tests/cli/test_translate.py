@@ -29,6 +29,7 @@ from command_line import (
     changed,
     error_of,
     files,
+    invalid,
     json_of,
     outcome,
     output_of,
@@ -255,10 +256,7 @@ class TestConvert:
         for name in ("a", "c"):
             program(f"{name}.json")
         write_text("b.json", "{")
-        program("bb.json")
-        content = read_json("bb.json")
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        changed("bb.json", **content)
+        invalid("bb.json", Axis=2)
         assert outcome("convert . none.json -o o") == (
             2,
             (
@@ -275,9 +273,8 @@ class TestConvert:
         )
 
     def test_an_invalid_descriptor_alone_is_exit_code_1(self) -> None:
-        content = read_json(program("x.json"))
-        content["dispatchables"]["gather"]["desc"]["IndexDimensions"] = 3
-        assert error_of("convert", changed("x.json", **content), code=1) == (
+        invalid("x.json", IndexDimensions=3)
+        assert error_of("convert x.json", code=1) == (
             "x.json: $.dispatchables.gather.desc: IndexDimensions must be 0"
             " to IndicesTensor.DimensionCount (2), got 3; did you mean"
             " IndexDimensions 1?"

@@ -149,6 +149,13 @@ def changed(path: str, **fields: Any) -> str:
     return path
 
 
+def invalid(path: str, **fields: Any) -> str:
+    """Write a program whose descriptor has these fields instead; return its path."""
+    content = read_json(program(path))
+    content["dispatchables"]["gather"]["desc"] |= fields
+    return changed(path, **content)
+
+
 def renamed(path: str, *names: str) -> str:
     """Give a program its dispatchable under these names instead."""
     content = read_json(path)
