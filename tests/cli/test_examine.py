@@ -28,7 +28,7 @@ from command_line import (
     write_text,
 )
 from messages import rows_of
-from onnx import TensorProto, helper
+from onnx_graphs import written
 from planted_adapter import planted
 from rings import one_quick_in
 from stub_runtime import environment
@@ -96,7 +96,7 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
-        out = output_of(f"repro x.json --lane {self.lane()} -o out")
+        out = output_of("repro x.json -o out --lane", self.lane())
         assert out.startswith(
             "out: OpenVINOExecutionProvider returns wrong elements for Gather"
         )
@@ -114,9 +114,9 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_report(self) -> None:
         program("x.json")
-        lanes = f"--lanes cpu --lane {self.lane()}"
-        assert outcome(f"check x.json {lanes} --json=r.json")[0] == 1
-        out = output_of(f"repro r.json --lane {self.lane()} -o out")
+        checked = "check x.json --json=r.json --lanes cpu --lane"
+        assert outcome(checked, self.lane())[0] == 1
+        out = output_of("repro r.json -o out --lane", self.lane())
         assert out.endswith("; repro.py shows it\n")
 
     def test_a_case_that_passes_has_nothing_to_reproduce(self) -> None:
@@ -289,25 +289,15 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
 
     @pytest.mark.slow
     def test_repro_takes_a_node_of_a_model(self) -> None:
-        node = helper.make_node("Gather", ["data", "where"], ["result"], "pick", axis=1)
-        graph = helper.make_graph(
-            [node],
-            "graph",
-            [
-                helper.make_tensor_value_info("data", TensorProto.FLOAT, [2, 3]),
-                helper.make_tensor_value_info("where", TensorProto.INT64, [2]),
-            ],
-            [helper.make_tensor_value_info("result", TensorProto.FLOAT, [2, 2])],
-        )
-        opsets = [helper.make_opsetid("", 17)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        model = written("""(float[2, 3] data, int64[2] where) => (float[2, 2] result)
+            { [pick] result = Gather<axis = 1>(data, where) }""")
         Path("m.onnx").write_bytes(model.SerializeToString())
         data = np.arange(6, dtype=np.float32).reshape(2, 3)
         np.savez("x.npz", data=data, where=np.array([2, 0]))
         arguments = "repro m.onnx --node pick --inputs x.npz -o out"
         out = output_of(arguments)
         assert out.endswith(" passes on lane cpu: nothing to reproduce\n")
-        out = output_of(f"{arguments} --lane {self.lane()}")
+        out = output_of(f"{arguments} --lane", self.lane())
         assert out.endswith("; repro.py shows it\n")
 
     @pytest.mark.parametrize(
@@ -350,69 +340,43 @@ take
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (
-                ["--lane", "martian"],
-                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}",
-            ),
-            (
-                ["--lane", "martian@1=python"],
-                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}",
-            ),
-            (
-                ["--lane", ""],
-                "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got ''",
-            ),
-            (
-                ["--lane", "cpu="],
-                (
-                    "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got"
-                    " 'cpu='"
-                ),
-            ),
-            (
-                ["--lane", "cpu=no/python"],
-                "Invalid value for '--lane': 'no/python': no such file or directory",
-            ),
-            (
-                ["--lane", "MyExecutionProvider", "--plugin", "libmy.so"],
-                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
-            ),
-            (
-                [
-                    "--lane",
-                    "MyExecutionProvider",
-                    "--plugin",
-                    "MyExecutionProvider=libmy.so",
-                ],
-                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
-            ),
-            (
-                ["--timeout", "0"],
-                "Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.",
-            ),
-            (
-                ["--target", "gpu"],
-                (
-                    "Invalid value for '--target': 'gpu' is not one of 'portable',"
-                    " 'cpu', 'webgpu', 'native'."
-                ),
-            ),
-        ],
+        rows_of(f"""
+--lane martian
+Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}
+
+--lane martian@1=python
+Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}
+
+--lane=
+Invalid value for '--lane': a lane must be NAME or NAME=PATH, got ''
+
+--lane cpu=
+Invalid value for '--lane': a lane must be NAME or NAME=PATH, got 'cpu='
+
+--lane cpu=no/python
+Invalid value for '--lane': 'no/python': no such file or directory
+
+--lane MyExecutionProvider --plugin libmy.so
+Invalid value for '--plugin': 'libmy.so': no such file or directory
+
+--lane MyExecutionProvider --plugin MyExecutionProvider=libmy.so
+Invalid value for '--plugin': 'libmy.so': no such file or directory
+
+--timeout 0
+Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.
+
+--target gpu
+Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu', 'native'.
+"""),
     )
-    def test_wrong_usage_is_one_sentence(
-        self, arguments: list[str], sentence: str
-    ) -> None:
+    def test_wrong_usage_is_one_sentence(self, arguments: str, sentence: str) -> None:
         program("x.json")
-        code, out, err = outcome("repro x.json", *arguments, "-o", "out")
-        assert (code, out) == (2, "")
-        assert err.startswith("Usage: onnxgather repro [OPTIONS] SOURCE\n")
-        assert err.endswith(f"\n\nError: {sentence}\n")
+        assert error_of(f"repro x.json {arguments} -o out") == sentence
 
     def test_an_edited_report_is_checked(self) -> None:
         program("x.json")
-        lanes = f"--lanes cpu --lane {self.lane()}"
-        assert outcome(f"check x.json {lanes} --json=r.json")[0] == 1
+        checked = "check x.json --json=r.json --lanes cpu --lane"
+        assert outcome(checked, self.lane())[0] == 1
         report = read_json("r.json")
         case = "r.json: case 'x.json: $.commands[0] (gather)'"
 
