@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from command_line import SIGNED_DESC as DESC
-from folders import MODELS
 from messages import rows_of
+from mutants import RIGHT
 from public_names import CALLED as CALLED_NAMES
 from short_descriptors import descriptor
 
@@ -25,35 +25,8 @@ INPUTS = {
     "IndicesTensor": np.zeros((1, 2), np.int64),
 }
 
-GIVEN: dict[str, Any] = {
-    "at": (0, 0),
-    "axis": 1,
-    "batch_dimension_count": 0,
-    "contract": og.audit(MODEL).contract,
-    "data": INPUTS["InputTensor"],
-    "data_type": "FLOAT32",
-    "desc": DESC,
-    "descs": [DESC],
-    "indices": INPUTS["IndicesTensor"],
-    "folder": "out",
-    "index_dimensions": 1,
-    "indices_dimension_count": 2,
-    "indices_tensor": DESC.indices_tensor,
-    "input": "InputTensor",
-    "input_dimension_count": 2,
-    "input_tensor": DESC.input_tensor,
-    "inputs": INPUTS,
-    "model": MODEL,
-    "op_type": "Gather",
-    "output": "rows",
-    "output_tensor": DESC.output_tensor,
-    "path": "none.onnx",
-    "program": str(MODELS / "bilinear_corners.json"),
-    "sizes": [4, 3],
-    "source": DESC,
-    "value": og.to_dict(DESC),
-}
-"""An argument that is right, by the name of each parameter without a default."""
+GIVEN: dict[str, Any] = {name: values[0] for name, values in RIGHT.items()}
+"""An argument that is right, by the name of each parameter."""
 
 LARGE = descriptor(f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 2, UINT8 2, 0")
 
