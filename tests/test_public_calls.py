@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import SIGNED_DESC as DESC
-from messages import rows_of
+from messages import message_of, rows_of
 from mutants import RIGHT
 from public_names import CALLED as CALLED_NAMES
 from short_descriptors import descriptor
@@ -201,6 +201,12 @@ inputs must be names of resources, got [['a']]
 @pytest.mark.parametrize(("call", "said"), rows_of(REFUSED))
 def test_the_sentences_name_the_argument_and_the_rule(call: str, said: str) -> None:
     public = {name: getattr(og, name) for name in og.__all__}
-    with pytest.raises(og.OnnxGatherError) as caught:
-        eval(call, {**globals(), **public, "itertools": itertools})
-    assert str(caught.value) == said
+    assert (
+        message_of(
+            og.OnnxGatherError,
+            eval,
+            call,
+            {**globals(), **public, "itertools": itertools},
+        )
+        == said
+    )

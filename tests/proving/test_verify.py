@@ -17,6 +17,7 @@ import pytest
 import speed
 from command_line import DESC, INDICES, SIGNED_DESC
 from folders import MODELS
+from messages import message_of
 from onnx import numpy_helper
 from random_programs import random_program
 from rings import but_slow, by_ring, quick_alone
@@ -235,9 +236,15 @@ class TestDifference:
 
     def test_a_model_that_must_fail_is_a_difference_too(self) -> None:
         given = Drawn("an index", np.zeros((4, 3), np.float32), INDICES + 2)
-        with pytest.raises(DifferenceError) as caught:
-            verify_model(content_of(DESC), DESC, "error", "portable", [given])
-        assert str(caught.value) == (
+        assert message_of(
+            DifferenceError,
+            verify_model,
+            content_of(DESC),
+            DESC,
+            "error",
+            "portable",
+            [given],
+        ) == (
             "with an index, the model must fail, as IndicesTensor[0,0] must be in"
             " [0, 3), got 4; it returned an output"
         )
@@ -267,9 +274,9 @@ class TestDifference:
         del model.graph.node[:]
         model.graph.node.extend([*beside.node, *nodes])
         content = model.SerializeToString()
-        with pytest.raises(DifferenceError) as caught:
-            verify_model(content, desc, "error", "portable")
-        assert str(caught.value) == (
+        assert message_of(
+            DifferenceError, verify_model, content, desc, "error", "portable"
+        ) == (
             "the model must do what its descriptor says: where IndicesTensor is 0 but"
             " 77777 at 0 and InputTensor counts from 1 to 127 over and over,"
             " OutputTensor must be 54.0 at 0, got 4.0"
@@ -390,9 +397,7 @@ class TestPython:
 
         monkeypatch.setattr("onnxgather.proving.verified.descriptor_model", wrong)
         assert og.to_onnx(DESC)
-        with pytest.raises(og.OnnxGatherError) as caught:
-            og.to_onnx(DESC, verify=True)
-        assert str(caught.value) == (
+        assert message_of(og.OnnxGatherError, og.to_onnx, DESC, verify=True) == (
             "with wild indices, the model's OutputTensor[0,0] must be -2.199481e+08,"
             " got 1.8326524e-05; 4 of 8 elements differ"
         )
@@ -402,18 +407,17 @@ class TestPython:
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         assert og.to_onnx(DESC)
-        with pytest.raises(og.ProviderError) as caught:
-            og.to_onnx(DESC, verify=True)
-        assert str(caught.value) == (
+        assert message_of(og.ProviderError, og.to_onnx, DESC, verify=True) == (
             "the environment of CPUExecutionProvider does not contain ONNX Runtime;"
             " install onnxruntime"
         )
 
     def test_it_must_be_true_or_false(self) -> None:
         called: Any = og.to_onnx
-        with pytest.raises(og.OnnxGatherError) as caught:
-            called(DESC, verify="yes")
-        assert str(caught.value) == "verify must be True or False, got 'yes'"
+        assert (
+            message_of(og.OnnxGatherError, called, DESC, verify="yes")
+            == "verify must be True or False, got 'yes'"
+        )
 
     def test_neither_runtime_nor_prover_is_imported_unless_asked(self) -> None:
         program = """\
