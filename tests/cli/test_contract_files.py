@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 from command_line import (
-    call,
     error_of,
     outcome,
     output_of,
@@ -22,38 +21,27 @@ from command_line import (
     write_text,
 )
 from network_draft import session
-from onnx_graphs import INT64, constant, info, model, node
+from onnx_graphs import constant, written
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract_python import guard
 
-SPEED = ("--levels", "none")
+SPEED = "--levels none"
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def written(path: str, rows: int = 4) -> dict[str, Any]:
+def save(path: str, rows: int = 4) -> dict[str, Any]:
     """Write a model that gathers from a table of some rows; return its contract."""
-    proto = model(
-        [node("Gather", ["table", "ids"], "y")],
-        [info("ids", INT64, ["n"])],
-        ["y"],
-        [constant("table", np.zeros((rows, 2), np.float32))],
-    )
+    table = constant("table", np.zeros((rows, 2), np.float32))
+    proto = written("(int64[n] ids) => (y) { y = Gather(table, ids) }", table)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(proto.SerializeToString())
     return og.audit(path, levels=()).contract
 
 
 def test_the_name_of_a_contract_chooses_its_format() -> None:
-    contract = written("m.onnx")
+    contract = save("m.onnx")
     for name in ("c.json", "c.py", "c.onnx", "c.ONNX"):
-        code, _, error = outcome("audit m.onnx", *SPEED, "--contract", name)
+        code, _, error = outcome(f"audit m.onnx {SPEED} --contract {name}")
         assert (code, error) == (0, f"written: {name}\n")
     assert read_json("c.json") == contract
     assert read_bytes("c.json").endswith(b"\n}\n")
@@ -64,13 +52,13 @@ def test_the_name_of_a_contract_chooses_its_format() -> None:
         assert onnx.ModelProto.FromString(content) == expected
     ok, broken = session(expected).run(None, {"ids": np.array([3, 4])})
     assert (bool(ok), broken.tolist()) == (False, [0])
-    text = output_of("audit m.onnx", *SPEED, "--contract", "-")
+    text = output_of(f"audit m.onnx {SPEED} --contract -")
     assert json.loads(text) == contract
 
 
 @pytest.mark.parametrize("name", ["c", "c.txt", "c.npz", "json"])
 def test_another_name_of_a_contract_is_refused(name: str) -> None:
-    written("m.onnx")
+    save("m.onnx")
     assert (
         error_of("audit m.onnx --contract", name)
         == f"--contract must end in .json, .onnx or .py for a model, got {name}"
@@ -79,7 +67,7 @@ def test_another_name_of_a_contract_is_refused(name: str) -> None:
 
 
 def test_a_contract_is_not_written_over_its_model() -> None:
-    written("m.onnx")
+    save("m.onnx")
     assert (
         error_of("audit m.onnx --contract m.onnx")
         == "m.onnx must not be written, as it is an input"
@@ -88,8 +76,8 @@ def test_a_contract_is_not_written_over_its_model() -> None:
 
 @pytest.mark.slow
 def test_several_models_have_a_folder_of_contracts() -> None:
-    contracts = {path: written(path, k) for k, path in enumerate(MODELS, 3)}
-    code, _, error = outcome("audit a", *SPEED, "--contract", "c", "--jobs", "2")
+    contracts = {path: save(path, k) for k, path in enumerate(MODELS, 3)}
+    code, _, error = outcome(f"audit a {SPEED} --contract c --jobs 2")
     files = ["c/m.onnx.contract.json", "c/x/m.onnx.contract.json"]
     # A slow run also tells how far it is.
     lines = [line for line in error.splitlines() if line.startswith("written: ")]
@@ -99,7 +87,7 @@ def test_several_models_have_a_folder_of_contracts() -> None:
         assert found.pop("made_by").startswith("onnxgather ")
         assert found == contracts[path]
     # A file that is there is written anew.
-    succeed("audit a", *SPEED, "--contract", "c")
+    succeed(f"audit a {SPEED} --contract c")
 
 
 MODELS = ("a/m.onnx", "a/x/m.onnx", "b/m.onnx", "b/M.bin")
@@ -121,8 +109,8 @@ MODELS = ("a/m.onnx", "a/x/m.onnx", "b/m.onnx", "b/M.bin")
 )
 def test_contracts_have_the_paths_of_their_models(given: str, names: list[str]) -> None:
     for path in MODELS:
-        written(path)
-    succeed(f"audit {given}", *SPEED, "--contract", "c")
+        save(path)
+    succeed(f"audit {given} {SPEED} --contract c")
     found = [path for path in Path("c").rglob("*") if path.is_file()]
     assert sorted(path.relative_to("c").as_posix() for path in found) == [
         f"{name}.contract.json" for name in names
@@ -132,7 +120,7 @@ def test_contracts_have_the_paths_of_their_models(given: str, names: list[str]) 
 @pytest.mark.parametrize("name", ["c.json", "c.onnx", "c.py", "-"])
 def test_a_file_is_no_folder_of_contracts(name: str) -> None:
     for path in MODELS:
-        written(path)
+        save(path)
     assert (
         error_of("audit a --contract", name)
         == f"--contract must be a folder for 2 models, got {name}"
@@ -140,8 +128,8 @@ def test_a_file_is_no_folder_of_contracts(name: str) -> None:
 
 
 def test_a_contract_in_a_folder_is_written_over_no_input() -> None:
-    written("a/m.onnx")
-    call("audit a", *SPEED, "--contract", "c")
+    save("a/m.onnx")
+    succeed(f"audit a {SPEED} --contract c")
     assert (
         error_of("audit a --assume c --contract c")
         == "c/m.onnx.contract.json must not be written, as it is an input"
@@ -150,33 +138,33 @@ def test_a_contract_in_a_folder_is_written_over_no_input() -> None:
 
 def test_a_folder_of_contracts_is_assumed_by_digest() -> None:
     for k, path in enumerate(MODELS, 3):
-        written(path, k)
-    succeed("audit a", *SPEED, "--contract", "c")
+        save(path, k)
+    succeed(f"audit a {SPEED} --contract c")
     write_text("c/tokenizer.json", "{}")  # no contract, by its name
-    strict = ("audit", *SPEED, "--fail-on", "not-proved", "--assume", "c", "--json")
-    text = output_of(*strict, "a")
+    strict = f"audit {SPEED} --fail-on not-proved --assume c --json"
+    text = output_of(f"{strict} a")
     states = [
         each["gathers"][0]["range"]["state"] for each in json.loads(text)["models"]
     ]
     assert states == ["proved", "proved"]
     # A model without a contract is audited without one.
-    code, text, error = outcome(*strict, "a/m.onnx", "b/m.onnx")
+    code, text, error = outcome(f"{strict} a/m.onnx b/m.onnx")
     states = [
         each["gathers"][0]["range"]["state"] for each in json.loads(text)["models"]
     ]
     assert states == ["proved", "proved-if"]
     assert error == "c: 1 of 2 contracts fits no model of this audit\n"
-    code, text, error = outcome("audit a/m.onnx", *SPEED, "--assume", "c")
+    code, text, error = outcome(f"audit a/m.onnx {SPEED} --assume c")
     assert (code, "4 rows" in text, "1 proved in range" in text) == (0, False, True)
-    succeed("harden b/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c")
+    succeed(f"harden b/m.onnx {SPEED} -o h.onnx --assume c")
     assert (
-        output_of("harden a/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c")
+        output_of(f"harden a/m.onnx {SPEED} -o h.onnx --assume c")
         == "a/m.onnx -> h.onnx: 0 nodes rewritten\n"
     )
 
 
 def test_a_folder_without_a_contract_is_refused() -> None:
-    written("m.onnx")
+    save("m.onnx")
     Path("c").mkdir()
     for text, sentence in (
         (None, "c: the folder must have a *.contract.json file, got none"),

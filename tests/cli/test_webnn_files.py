@@ -38,11 +38,6 @@ USAGE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def module_in(path: str) -> str:
     """Return a module without the line that says who wrote the file."""
     line, _, module = read_text(path).partition("\n")
