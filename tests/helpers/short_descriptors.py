@@ -8,9 +8,13 @@ its three tensors, and then its other fields in the order of directml.h:
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
 import onnxgather as og
+from onnxgather.core.descriptors.arrays import Array
 
 
 def tensor_desc(text: str) -> og.TensorDesc:
@@ -38,3 +42,11 @@ def descriptor(text: str) -> Any:
     three = map(tensor_desc, (data, indices, output))
     cls: Any = og.OPERATORS[operator]
     return cls(*three, *map(int, numbers))
+
+
+def ascending(tensor: str | og.TensorDesc) -> Array:
+    """Return the numbers from 0 on as the array of a tensor, which may be a text."""
+    if isinstance(tensor, str):
+        tensor = tensor_desc(tensor)
+    numbers = np.arange(math.prod(tensor.array_shape))
+    return numbers.astype(tensor.data_type.numpy).reshape(tensor.array_shape)
