@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 import onnxgather as og
 from onnxgather.core.descriptors.strides import packed_strides
@@ -41,6 +42,7 @@ class Workload:
     """For GATHER_ND1 1, the number of its batch dimensions."""
     strides: Shape | None = None
     """Of the data, in elements; None where it is packed."""
+    index_type: str = "UINT32"
 
     @property
     def gather(self) -> Geometry:
@@ -83,7 +85,7 @@ class Workload:
     def _dtype(self) -> np.dtype[Any]:
         return np.dtype(self.data_type.lower())
 
-    def desc(self, index_type: str = "UINT32") -> og.Descriptor:
+    def desc(self, index_type: str | None = None) -> og.Descriptor:
         """Return the descriptor: padded ranks, repeated indices as strides of 0."""
         gather = self.gather
         data, indices, output = gather.tensor_sizes()
@@ -95,10 +97,34 @@ class Workload:
             ]
         tensors = (
             og.TensorDesc(self.data_type, data, self.strides),
-            og.TensorDesc(index_type, indices, strides),
+            og.TensorDesc(index_type or self.index_type, indices, strides),
             og.TensorDesc(self.data_type, output),
         )
         return gather.descriptor(tensors)
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model that a user writes: INT64, Max, Min, Expand, the gather."""
+        gather = self.gather
+        kinds = {"FLOAT32": "float", "FLOAT64": "double"}
+        kind = kinds.get(self.data_type, self.data_type.lower())
+        nodes = "wide = Cast <to = 7> (indices) low = Max (wide, zero)"
+        nodes += " index = Min (low, last)"
+        index = "index"
+        if self.operator == "GATHER_ELEMENTS" and self.indices != self.output:
+            nodes += " each = Expand (index, sizes)"
+            index = "each"
+        attribute = f"{gather.attribute} = {gather.number}"
+        nodes += f" output = {gather.onnx} <{attribute}> (data, {index})"
+        model = onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["": 17]> by_hand ({kind}[] data,'
+            f" {self.index_type.lower()}[] indices) => ({kind}[] output) {{ {nodes} }}"
+        )
+        last = self.limits.astype(np.int64) - 1
+        constants = {"zero": 0, "last": last, "sizes": self.output}
+        for name, numbers in constants.items():
+            array = np.array(numbers, np.int64)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        return model
 
     def arrays(self, seed: int = 1) -> tuple[Array, Array]:
         """Return random data and indices in range, both in the ranks of this class.
@@ -114,7 +140,7 @@ class Workload:
 
 
 def placed(
-    workload: Workload, offset: int = 0, index_type: str = "UINT32"
+    workload: Workload, offset: int = 0, index_type: str | None = None
 ) -> tuple[Array, Array, Array, Array]:
     """Return data, indices, memory for the output, and the reference's output.
 
@@ -131,6 +157,41 @@ def placed(
     own_data[...] = data
     own_indices[...] = indices
     return own_data, own_indices, at_page(expected, offset), expected
+
+
+class Given:
+    """The arrays of a workload, and the same as integers in the order of loops.
+
+    target[b, r, i, k] = source[b, r, index[b, i, k], k]. The last size of `index` is 1
+    where a row has one index, and 2 with the pairs of GATHER_ND.
+    """
+
+    def __init__(self, workload: Workload, threads: int) -> None:
+        """Fill the arrays."""
+        self.workload = workload
+        self.threads = threads
+        self.data, self.indices, self.output, self.expected = placed(workload)
+        self.last = np.atleast_1d(workload.limits).astype(np.int64) - 1
+        self.is_plain = workload.operator == "GATHER" and workload.axis == 0
+        self.has_pairs = workload.operator == "GATHER_ND"
+        batches = 1
+        if workload.has_batches:
+            batches = math.prod(workload.indices[: workload.axis])
+        bits = f"i{self.data.itemsize}"
+        rows = math.prod((self.last + 1).tolist())
+        size = workload.row_bytes // self.data.itemsize
+        self.source = self.data.view(bits).reshape(batches, -1, rows, size)
+        repeats = self.source.shape[1]
+        self.target = self.output.view(bits).reshape(batches, repeats, -1, size)
+        self.index = self.indices.reshape(batches, self.target.shape[2], -1)
+        self.is_dense = not self.has_pairs and self.index.shape[2] > 1
+        self.is_shared = batches == 1 and not self.is_dense
+
+    def rows(self, index: Any) -> Any:
+        """Return the row of each index: of the pair (y, x) y * width + x."""
+        if not self.has_pairs:
+            return index
+        return index[..., :1] * int(self.last[1] + 1) + index[..., 1:]
 
 
 def at_page(like: Array, offset: int) -> Array:
@@ -258,7 +319,7 @@ APART = (
     ),
     _APART("13b", "columns, same", data=_IMAGE, indices=(256,), axis=1, strides=_PITCH),
 )
-"""For forms that none of the others takes; only `bench.py --parts forms` runs them."""
+"""For forms of the CPU target that none of the others takes; no library reads them."""
 
 RIVALS_OWN = (
     _APART(
@@ -269,6 +330,20 @@ RIVALS_OWN = (
     _APART("17", "scalars, 16 M of 64 M", data=(64000000,), indices=(16000000,)),
 )
 """What the rivals are fast at; reported apart, and in no mean."""
+
+_DENSE = partial(Workload, operator="GATHER_ELEMENTS", index_type="INT64")
+_SQUARE = partial(_DENSE, data=(1000, 1000), indices=(1000, 1000))
+_TOP_K = partial(_DENSE, data=(8, 8400, 256), indices=(8, 300, 256), axis=1)
+
+DENSE = (
+    _SQUARE("d0", "dense [1000, 1000] on axis 0", data_type="FLOAT32", axis=0),
+    _SQUARE("d1", "dense [1000, 1000] on axis 1", data_type="FLOAT32", axis=1),
+    _SQUARE("d1h", "dense [1000, 1000] FLOAT16", data_type="FLOAT16", axis=1),
+    _TOP_K("d5", "dense top-k 300 x 256", data_type="FLOAT32"),
+    _TOP_K("d5h", "dense top-k 300 x 256 FLOAT16", data_type="FLOAT16"),
+    _TOP_K("d5b", "dense top-k 300 x 256 UINT8", data_type="UINT8"),
+)
+"""GatherElements with indices as exporters write them: one for each element."""
 
 ELEMENT_TYPES = ("UINT8", "FLOAT16", "FLOAT32", "FLOAT64")
 """The types of the random shapes: elements of 1, 2, 4 and 8 bytes."""
@@ -327,3 +402,7 @@ def _spread(rng: np.random.Generator, limits: tuple[int, int]) -> int:
     """Return a random number whose logarithm is spread evenly between the limits."""
     least, most = limits
     return round(2 ** rng.uniform(math.log2(least), math.log2(most)))
+
+
+OFFERED = (*WORKLOADS, *RIVALS_OWN, *DENSE, *random_workloads())
+"""What bench.py runs."""

@@ -98,17 +98,12 @@ def shard(text: str) -> tuple[int, int]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what is not proved, and how many are; 1 if one is not."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--shard", type=shard, metavar="K/N", help="the K-th of N parts of the corpus"
-    )
-    parser.add_argument(
-        "--random", type=int, default=0, metavar="N", help="N random descriptors"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of --random")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument(
-        "--timeout", type=float, default=60, help="seconds for a certificate"
-    )
+    add = parser.add_argument
+    add("--shard", type=shard, metavar="K/N", help="the K-th of N parts of the corpus")
+    add("--random", type=int, default=0, metavar="N", help="N random descriptors")
+    add("--seed", type=int, default=0, help="of --random")
+    add("--jobs", type=int, default=1, help="processes")
+    add("--timeout", type=float, default=60, help="seconds for a certificate")
     options = parser.parse_args(arguments)
     names = corpus_part(*options.shard) if options.shard else {}
     for case in random_cases(options.random, options.seed):

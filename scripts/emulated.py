@@ -48,10 +48,8 @@ def questions(count: int, seed: int) -> Iterator[tuple[str, bytes, bytes]]:
     cases = itertools.chain(built_in_cases(), random_cases(count, seed))
     wanted = (case for case in cases if isinstance(case, DescriptorCase))
     for number, case in enumerate(itertools.islice(wanted, count)):
-        policy, parts = (
-            policies[number % len(policies)],
-            struct.pack("=Q", 1 + number % 5),
-        )
+        policy = policies[number % len(policies)]
+        parts = struct.pack("=Q", 1 + number % 5)
         try:
             expected = og.reference(case.descriptor, case.data, case.indices, policy)
             answer = b"f" + expected.tobytes()
@@ -93,16 +91,11 @@ def differing(
 def main() -> int:
     """Compare; the exit code is 1 if there is a difference."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--count", type=counted, default=100_000, help="gathers, 100000 by default"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of the random ones, 0 by default"
-    )
-    parser.add_argument(
-        "--cc", default=ZIG, help="the compiler, and what chooses its target"
-    )
-    parser.add_argument("--emulator", default=QEMU, help="'' where none is needed")
+    add = parser.add_argument
+    add("--count", type=counted, default=100_000, help="gathers, 100000 by default")
+    add("--seed", type=int, default=0, help="of the random ones, 0 by default")
+    add("--cc", default=ZIG, help="the compiler, and what chooses its target")
+    add("--emulator", default=QEMU, help="'' where none is needed")
     options = parser.parse_args()
     if options.cc == ZIG and find_spec("ziglang") is None:
         print(
@@ -113,21 +106,11 @@ def main() -> int:
     started, done, differences = time.monotonic(), 0, 0
     with TemporaryDirectory() as folder:
         program = Path(folder, "answers")
-        sources = [
-            *(NATIVE / name for name in SHARED),
-            ROOT / "tests" / "native" / "answers.c",
-        ]
-        compiled = [
-            "-std=c11",
-            "-O2",
-            "-pthread",
-            f"-I{NATIVE}",
-            "-o",
-            program,
-            *sources,
-        ]
+        words = f"{options.cc} -std=c11 -O2 -pthread -I{NATIVE} -o {program}"
+        sources = [NATIVE / name for name in SHARED]
+        sources.append(ROOT / "tests" / "native" / "answers.c")
         try:
-            subprocess.run([*shlex.split(options.cc), *compiled], check=True)
+            subprocess.run([*shlex.split(words), *sources], check=True)
             command = [*shlex.split(options.emulator), str(program)]
             asked = questions(options.count, options.seed)
             while batch := [*itertools.islice(asked, BATCH)]:

@@ -18,22 +18,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onnxgather.checking.doctor import Environment, TriedProvider, examine
-from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.doctor import (
+    Environment,
+    TriedProvider,
+    examine,
+    examine_environment,
+)
+from onnxgather.checking.lanes import EVALUATOR, open_lanes
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report_files import open_report
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
-from onnxgather.core.execution.providers import DIRECTML_DLL
 
 WRITTEN = (0, 1, 3)
 """The exit codes of a check that wrote its report: good, findings, lanes that did not
 start."""
-
-EVALUATOR = "onnx-reference"
-"""The lane of ONNX's own evaluator, which comes with onnxgather, so that the doctor
-does not list it."""
 
 PAGE = "observatory.html"
 DATA = "observatory.json"
@@ -118,17 +118,14 @@ def lanes_here(folder: Path | None) -> list[Place]:
     say("looking at this environment")
     for environment in examine().environments:
         found += places(environment.providers, [place.name for place in found])
-    found += started(DIRECTML_DLL)
     for label, python in environments(folder):
         say(f"looking at {python}")
-        # Hosts, which every checkup has, were found above.
-        own = [env for env in examine(python=python).environments if not env.is_host]
-        for environment in own:
-            names = [place.name for place in found]
-            found += places(kept(environment), names, label, python)
-            # Other runtimes bring onnx, too.
-            if environment.runtimes == (EVALUATOR,) and EVALUATOR not in names:
-                found += started(EVALUATOR, python)
+        environment = examine_environment(python)
+        names = [place.name for place in found]
+        found += places(kept(environment), names, label, python)
+        # Other runtimes bring onnx, too.
+        if environment.runtimes == (EVALUATOR,) and EVALUATOR not in names:
+            found += started(EVALUATOR, python)
     if EVALUATOR not in [place.name for place in found]:
         found += started(EVALUATOR)
     return sorted(found, key=lambda place: place.order)

@@ -56,7 +56,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 AUDITING = ROOT / "onnxgather/auditing"
 
-FILES = (
+FILES = [
     "algebra/sizes",
     "algebra/bounds",
     "operators/calls",
@@ -74,7 +74,7 @@ FILES = (
     "proof/earlier",
     "proof/ranges",
     "proof/conditions",
-)
+]
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 
 PARTS = {
@@ -97,7 +97,7 @@ PARTS = {
 """The functions in which mistakes are planted, of a file where it is not all of
 them."""
 
-TESTS = (
+TESTS = [
     "algebra/test_sizes",
     "algebra/test_bounds",
     "algebra/test_exact_bounds",
@@ -115,7 +115,7 @@ TESTS = (
     "operators/test_sequences",
     "operators/test_index_operators",
     "test_levels",
-)
+]
 """The test files in tests/auditing, the fast ones first."""
 
 LOADED = (
@@ -272,15 +272,14 @@ class FirstFailure:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write the name of a test that fails."""
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport | pytest.CollectReport
+    ) -> None:
+        """Write the name of a test that fails, or of a file without its tests."""
         if report.failed and not self.path.exists():
             self.path.write_text(report.nodeid)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Write the name of a file that cannot be collected."""
-        if report.failed and not self.path.exists():
-            self.path.write_text(report.nodeid)
+    pytest_collectreport = pytest_runtest_logreport
 
 
 def tried(
@@ -304,13 +303,11 @@ def tried(
     sys.dont_write_bytecode = True
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder)
     if seconds:
-        taken = time.process_time() + seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (int(taken) + 1, int(taken) + 1))
-        addresses = (
-            int(Path("/proc/self/statm").read_text().split()[0])
-            * resource.getpagesize()
-        )
-        resource.setrlimit(resource.RLIMIT_AS, (addresses + MEMORY, addresses + MEMORY))
+        most = int(time.process_time() + seconds) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
         signal.alarm(int(20 * seconds))
     status = 2
     try:
@@ -320,16 +317,10 @@ def tried(
             package.__path__.insert(0, str(folder / part))
         for name in FILES:
             importlib.import_module(f"onnxgather.auditing.{name.replace('/', '.')}")
-        options = [
-            "-x",
-            "-q",
-            "--assert=plain",
-            "-p",
-            "no:cacheprovider",
-            "--hypothesis-seed=0",
-        ]
+        options = "-x -q --assert=plain -p no:cacheprovider --hypothesis-seed=0"
         failure = FirstFailure(folder / "failed")
-        status = int(any(pytest.main([*options, test], [failure]) for test in tests))
+        runs = (pytest.main([*options.split(), test], [failure]) for test in tests)
+        status = int(any(runs))
     except BaseException:  # whatever a mistake leads to; the process must end here
         traceback.print_exc()
     sys.stdout.flush()
@@ -367,18 +358,13 @@ def drawn(files: list[str], seed: int, again: str) -> list[Mistake]:
 def main() -> int:
     """Plant the mistakes, print those that survive; 1 if there is one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument(
-        "--files", nargs="+", default=FILES, help="names such as algebra/sizes"
-    )
-    parser.add_argument(
-        "--tests", nargs="+", help="paths of test files, instead of those of TESTS"
-    )
-    parser.add_argument(
-        "--again", default="", metavar="FILE", help="what an earlier run printed"
-    )
+    add = parser.add_argument
+    add("--count", type=int, default=300)
+    add("--seed", type=int, default=0)
+    add("--jobs", type=int, default=2)
+    add("--files", nargs="+", default=FILES, help="names such as algebra/sizes")
+    add("--tests", nargs="+", help="paths of test files, instead of those of TESTS")
+    add("--again", default="", metavar="FILE", help="what an earlier run printed")
     args = parser.parse_args()
     os.chdir(ROOT)
     for name in LOADED.split():
@@ -397,11 +383,8 @@ def main() -> int:
             f"{len(left)} places; the tests take {seconds / 3:.0f} s", file=sys.stderr
         )
         while running or (left and counts.total() < args.count):
-            if (
-                left
-                and len(running) < args.jobs
-                and counts.total() + len(running) < args.count
-            ):
+            wanted = args.count - counts.total() - len(running)
+            if left and wanted > 0 and len(running) < args.jobs:
                 number, mistake = number + 1, left.pop()
                 folder = Path(temporary, str(number))
                 folder.mkdir()

@@ -16,10 +16,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parents[1]
-NATIVE = ROOT / "onnxgather" / "native" / "kernels"
-SHARED = ("loops.c", "offsets.c", "rows.c", "check.c", "machine.c")
-"""The sources of both libraries, as in `hatch_build.py`."""
+from build_hook import KERNELS, ROOT, load_build_hook
+
+NATIVE = ROOT / KERNELS
+SHARED: tuple[str, ...] = load_build_hook().SHARED
+"""The sources of both libraries."""
+
+INSTALL = "-m pip install -q --no-deps --no-build-isolation --target"
+TESTS = (
+    "-m pytest -q --slow tests/native/test_operator.py"
+    " tests/core/execution/test_prepared.py -p no:cacheprovider -k"
+)
 
 CC = os.environ.get("CC", "cc")
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -37,44 +44,42 @@ STREAMED = ("loops.c", "used > STREAMED_BYTES", "1")
 """The change by which small outputs pass the caches by, too."""
 
 MISTAKES = [
-    ("check.c", "sizes[k] > LARGEST / *result", "0"),
-    ("check.c", "sizes[k] < 1 || sizes[k] >", "sizes[k] >"),
-    (
-        "check.c",
-        "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;",
-        "",
-    ),
-    ("check.c", "return *offset < count;", "return *offset <= count;"),
-    ("check.c", "g->loop_count > GATHER_MOST_LOOPS", "0"),
-    ("check.c", "g->tuple_size > GATHER_MOST_LOOPS", "0"),
-    ("check.c", "if (g->indices_rank > GATHER_MOST_LOOPS)", "if (0)"),
-    ("check.c", "g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST", "0"),
-    ("check.c", "indices > elements * g->tuple_size", "0"),
-    ("check.c", "g->indices_sizes[g->indices_rank - 1] != g->tuple_size)", "0)"),
-    ("check.c", "if (!reaches(g->axis_sizes,", "if (0 && !reaches(g->axis_sizes,"),
-    (
-        "check.c",
-        "if (!reaches(g->sizes, g->data_strides,",
-        "if (0 && !reaches(g->sizes, g->data_strides,",
-    ),
-    ("check.c", "if (!reaches(tuple,", "if (0 && !reaches(tuple,"),
-    (
-        "check.c",
-        "if (!reaches(g->sizes, g->index_strides,",
-        "if (0 && !reaches(g->sizes, g->index_strides,",
-    ),
-    (
-        "check.c",
-        "if (!reaches(g->indices_sizes,",
-        "if (0 && !reaches(g->indices_sizes,",
-    ),
-    (
-        "check.c",
-        "if (!reaches(g->sizes, g->output_strides,",
-        "if (0 && !reaches(g->sizes, g->output_strides,",
-    ),
-    ("check.c", "elements > g->output_count ||", ""),
-    ("check.c", "(elements == g->output_count && !fills(g))", "0"),
+    ("check.c", *change)
+    for change in (
+        ("sizes[k] > LARGEST / *result", "0"),
+        ("sizes[k] < 1 || sizes[k] >", "sizes[k] >"),
+        (
+            "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;",
+            "",
+        ),
+        ("return *offset < count;", "return *offset <= count;"),
+        ("g->loop_count > GATHER_MOST_LOOPS", "0"),
+        ("g->tuple_size > GATHER_MOST_LOOPS", "0"),
+        ("if (g->indices_rank > GATHER_MOST_LOOPS)", "if (0)"),
+        ("g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST", "0"),
+        ("indices > elements * g->tuple_size", "0"),
+        ("g->indices_sizes[g->indices_rank - 1] != g->tuple_size)", "0)"),
+        ("if (!reaches(g->axis_sizes,", "if (0 && !reaches(g->axis_sizes,"),
+        (
+            "if (!reaches(g->sizes, g->data_strides,",
+            "if (0 && !reaches(g->sizes, g->data_strides,",
+        ),
+        ("if (!reaches(tuple,", "if (0 && !reaches(tuple,"),
+        (
+            "if (!reaches(g->sizes, g->index_strides,",
+            "if (0 && !reaches(g->sizes, g->index_strides,",
+        ),
+        (
+            "if (!reaches(g->indices_sizes,",
+            "if (0 && !reaches(g->indices_sizes,",
+        ),
+        (
+            "if (!reaches(g->sizes, g->output_strides,",
+            "if (0 && !reaches(g->sizes, g->output_strides,",
+        ),
+        ("elements > g->output_count ||", ""),
+        ("(elements == g->output_count && !fills(g))", "0"),
+    )
 ]
 """Mistakes: the source, what stands there once, and what stands there instead."""
 
@@ -135,21 +140,8 @@ def entries(folder: Path) -> None:
     """Run a sample of the tests of both libraries, built with the sanitizers."""
     flags = " ".join([*MEMORY, "-g", "-O1"])
     made = {**os.environ, "ONNXGATHER_NATIVE": "1", "CFLAGS": flags, "CC": CC}
-    build_wheel = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "-t",
-        "wheel",
-        "-d",
-        str(folder),
-    ]
-    subprocess.run(build_wheel, cwd=ROOT, env=made, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    subprocess.run(
-        [sys.executable, "-m", "zipfile", "-e", wheel, folder / "site"], check=True
-    )
+    install = [sys.executable, *INSTALL.split(), str(folder), str(ROOT)]
+    subprocess.run(install, env=made, check=True)
     libraries = [
         subprocess.check_output([CC, f"-print-file-name={name}.so"], text=True).strip()
         for name in ("libasan", "libubsan")
@@ -158,37 +150,21 @@ def entries(folder: Path) -> None:
         **os.environ,
         "LD_PRELOAD": " ".join(libraries),
         "ASAN_OPTIONS": "detect_leaks=0",  # Python keeps memory until its end
-        "PYTHONPATH": str(folder / "site"),
+        "PYTHONPATH": str(folder),
         "PYTHONSAFEPATH": "1",  # else this folder would come first
         "PYTHONMALLOC": "malloc",  # so that arrays lie apart
     }
-    tests = ["tests/native/test_operator.py", "tests/core/execution/test_prepared.py"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--slow",
-        *tests,
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["-k", "not numpy"]  # what runs without the kernels
-    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    tests = [sys.executable, *TESTS.split(), "not numpy"]  # what runs without kernels
+    subprocess.run(tests, cwd=ROOT, env=environment, check=True)
 
 
 def main() -> int:
     """Run all; the exit code is 1 if a mistake is not seen."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--count", type=int, default=1_000_000, help="hostile descriptions"
-    )
-    parser.add_argument(
-        "--threaded", type=int, default=15_000, help="gathers on four threads"
-    )
-    parser.add_argument(
-        "--mistakes", action="store_true", help="plant the mistakes, too"
-    )
+    add = parser.add_argument
+    add("--count", type=int, default=1_000_000, help="hostile descriptions")
+    add("--threaded", type=int, default=15_000, help="gathers on four threads")
+    add("--mistakes", action="store_true", help="plant the mistakes, too")
     options = parser.parse_args()
     started = time.monotonic()
 
@@ -205,19 +181,13 @@ def main() -> int:
             made = build(folder / f"hostile{kind}", MEMORY, changes)
             say(f"hostile numbers{kind}")
             subprocess.run([made, str(options.count), "7"], check=True)
-        ways = (
-            ("hostile", seen, MISTAKES),
-            ("raced", seen_by_threads, THREAD_MISTAKES),
-        )
-        planted = [(kind, see, each) for kind, see, listed in ways for each in listed]
-        for kind, see, mistake in planted if options.mistakes else ():
-            is_seen = see(folder / kind, mistake)
+        planted = [(seen, mistake) for mistake in MISTAKES]
+        planted += [(seen_by_threads, mistake) for mistake in THREAD_MISTAKES]
+        for see, mistake in planted if options.mistakes else ():
+            is_seen = see(folder / see.__name__, mistake)
             unseen += not is_seen
-            say(
-                "{}: {}: {!r} as {!r}".format(
-                    "seen" if is_seen else "NOT SEEN", *mistake
-                )
-            )
+            verdict = "seen" if is_seen else "NOT SEEN"
+            say(f"{verdict}: {mistake}")
         if options.mistakes:
             say(f"{len(planted) - unseen} of {len(planted)} mistakes seen")
         made = build(folder / "threads", THREADS, [SMALL_PARTS, SMALL_EIGHTS])

@@ -38,6 +38,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -77,9 +78,8 @@ def rows(
     from level_claims import check_levels
     from random_networks import graph
 
-    check_claims = {AUDIT: check, HARDENED: check_hardened, LEVELS: check_levels}[
-        claims
-    ]
+    checks = {AUDIT: check, HARDENED: check_hardened, LEVELS: check_levels}
+    check_claims = checks[claims]
     for seed in seeds:
         made = graph(seed, trap, chain)
         found = check_claims(made, Random(seed))
@@ -106,12 +106,8 @@ class Tally:
 
     def __init__(self, count: int) -> None:
         self.count, self.done, self.differing = count, 0, 0
-        self.states, self.operators, self.runs = (
-            Counter[str](),
-            Counter[str](),
-            Counter[str](),
-        )
-        self.ended = Counter[str]()
+        names = "states", "operators", "runs", "ended"
+        self.counts = {name: Counter[str]() for name in names}
         self.violations = list[dict[str, Any]]()
         self.started = time.monotonic()
         self._lock = threading.Lock()
@@ -120,10 +116,8 @@ class Tally:
         """Add what one network had."""
         with self._lock:
             self.done += 1
-            self.states.update(row.get("states", {}))
-            self.operators.update(row.get("operators", {}))
-            self.runs.update(row.get("runs", {}))
-            self.ended.update(row.get("ended", {}))
+            for name, counts in self.counts.items():
+                counts.update(row.get(name, {}))
             for differing in row.get("differing", ()):
                 self.differing += 1
                 print(json.dumps(differing), flush=True)
@@ -141,27 +135,25 @@ class Tally:
         from onnxgather.auditing.operators.output_bounds import TRANSFERS
 
         by_chain, by_state = dict[str, Counter[str]](), Counter[str]()
-        for key, count in self.states.items():
+        for key, count in self.counts["states"].items():
             chain, _, state = key.partition(" ")
             by_chain.setdefault(chain, Counter())[state] += count
             by_state[state] += count
-        drawn = sorted(self.operators.items(), key=lambda row: -row[1])
-        yield "networks with each operator: " + ", ".join(
-            f"{n} {c:,}" for n, c in drawn
-        )
+        operators = self.counts["operators"]
+        drawn = [f"{name} {count:,}" for name, count in operators.most_common()]
+        yield f"networks with each operator: {', '.join(drawn)}"
         for chain in sorted(by_chain):
-            states = by_chain[chain]
-            yield f"{chain}: " + ", ".join(
-                f"{c:,} {s}" for s, c in sorted(states.items())
-            )
-        yield f"runs: {dict(self.runs)}"
-        yield f"programs that ONNX Runtime ended, by operator: {dict(self.ended)}"
+            states = [f"{c:,} {s}" for s, c in sorted(by_chain[chain].items())]
+            yield f"{chain}: {', '.join(states)}"
+        yield f"runs: {dict(self.counts['runs'])}"
+        ended = dict(self.counts["ended"])
+        yield f"programs that ONNX Runtime ended, by operator: {ended}"
         yield f"differences of levels that no quirk explains: {self.differing:,}"
         kinds = Counter(each.get("kind", "") for each in self.violations)
         if kinds:
             yield f"kinds of claims that do not hold: {dict(kinds)}"
         yield f"gathers: {sum(by_state.values()):,}: {dict(by_state)}"
-        missing = sorted(TRANSFERS.keys() - self.operators.keys())
+        missing = sorted(TRANSFERS.keys() - operators.keys())
         yield (
             "operators of the audit that were never drawn:"
             f" {', '.join(missing) or 'none'}"
@@ -225,39 +217,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "count", nargs="?", type=int, default=DOCUMENTED, metavar="COUNT"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="the first network's")
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="processes"
-    )
-    parser.add_argument(
-        "--python",
-        action="append",
-        metavar="PYTHON",
-        help="an environment, perhaps with another ONNX Runtime; several take turns",
-    )
-    parser.add_argument("--save", default="", metavar="FOLDER")
-    parser.add_argument("--trap", default="", help="each network has this trap")
-    parser.add_argument("--chain", default="", help="each network has this chain")
-    parser.add_argument(
-        "--hardened",
-        dest="claims",
-        action="store_const",
-        const=HARDENED,
-        help="check the claims of harden",
-    )
-    parser.add_argument(
-        "--levels",
-        dest="claims",
-        action="store_const",
-        const=LEVELS,
-        help="compare the levels alone",
-    )
+    add = parser.add_argument
+    add("count", nargs="?", type=int, default=DOCUMENTED, metavar="COUNT")
+    add("--seed", type=int, default=0, help="the first network's")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    text = "an environment, perhaps with another ONNX Runtime; several take turns"
+    add("--python", action="append", metavar="PYTHON", help=text)
+    add("--save", default="", metavar="FOLDER")
+    add("--trap", default="", help="each network has this trap")
+    add("--chain", default="", help="each network has this chain")
+    constant = partial(add, dest="claims", action="store_const")
+    constant("--hardened", const=HARDENED, help="check the claims of harden")
+    constant("--levels", const=LEVELS, help="compare the levels alone")
     parser.set_defaults(claims=AUDIT)
-    parser.add_argument("--claims", help=argparse.SUPPRESS)
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    add("--claims", help=argparse.SUPPRESS)
+    add("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         # A network may ask for more memory than there is: its run is to fail, not the

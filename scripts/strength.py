@@ -51,9 +51,8 @@ def exported(
 
 def states(found: Audit) -> Counter[str]:
     """How many gathers that compute no shapes are in each state."""
-    return Counter(
-        one.range.state for one in found.gathers if not one.shape_computation
-    )
+    counted = [one for one in found.gathers if not one.shape_computation]
+    return Counter(one.range.state for one in counted)
 
 
 def measured(model: onnx.ModelProto, inputs: dict[str, Any]) -> dict[str, Counter[str]]:

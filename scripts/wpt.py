@@ -186,11 +186,9 @@ def results_of_browser(server: Server, browser: str) -> Iterator[dict[str, Any]]
         libraries = Path(browser).parent / "lib"
         if libraries.is_dir():
             variables["LD_LIBRARY_PATH"] = str(libraries)
+        nothing = subprocess.DEVNULL
         process = subprocess.Popen(
-            [*command, address],
-            env=variables,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            [*command, address], env=variables, stdout=nothing, stderr=nothing
         )
         try:
             waited = 0
@@ -214,10 +212,11 @@ def results_of_browser(server: Server, browser: str) -> Iterator[dict[str, Any]]
 def main(arguments: Sequence[str]) -> int:
     """Run the tests of an export, and return the exit code."""
     parser = argparse.ArgumentParser(description="Run exported Web Platform Tests.")
-    parser.add_argument("export", type=Path)
-    parser.add_argument("testharness", type=Path)
-    parser.add_argument("--utils", type=Path, default=WEB / "wpt_utils.js")
-    parser.add_argument("--json", action="store_true")
+    add = parser.add_argument
+    add("export", type=Path)
+    add("testharness", type=Path)
+    add("--utils", type=Path, default=WEB / "wpt_utils.js")
+    add("--json", action="store_true")
     options = parser.parse_args(arguments)
     files = sorted((options.export / WPT_FOLDER).glob("*.js"))
     if not files:

@@ -15,7 +15,6 @@ import cli_page
 import click
 import numpy as np
 import pytest
-import translation_picture
 from click import shell_completion
 from click.testing import CliRunner
 from corpus_cases import corpus
@@ -29,6 +28,7 @@ import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.cli.commands import find_command
 from onnxgather.core.options import OPSETS
+from onnxgather.core.programs.program import read_program
 from onnxgather.core.version import SUMMARY
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -214,8 +214,31 @@ def test_the_page_of_commands_is_what_their_help_says() -> None:
 
 
 def test_the_picture_of_a_translation_is_what_the_package_computes() -> None:
-    text = translation_picture.PICTURE.read_text(encoding="utf-8")
-    assert text == translation_picture.picture()
+    text = (ROOT / "docs" / "translation.svg").read_text(encoding="utf-8")
+    program = read_program(str(ROOT / "models" / "gather_2_concatenate_rows.json"))
+    (dispatch,) = program.dispatches
+    assert dispatch.data is not None
+    assert dispatch.indices is not None
+    desc = dispatch.descriptor
+    output = og.reference(desc, dispatch.data, dispatch.indices)
+    words = [f"DML_{desc.operator}_OPERATOR_DESC gather = {{"]
+    for tensor in (desc.input_tensor, desc.indices_tensor, desc.output_tensor):
+        sizes = ", ".join(map(str, tensor.sizes))
+        words.append(f"// {tensor.data_type} {{{sizes}}}")
+    words += ["// Axis", "// IndexDimensions", "};", "IndicesTensor"]
+    for node in og.to_onnx(desc).graph.node:
+        axis = [f" axis={attribute.i}" for attribute in node.attribute][:1]
+        is_gather = node.op_type == "Gather"
+        words.append(node.op_type + (axis[0] if is_gather else ""))
+    for name, array in (
+        ("InputTensor", dispatch.data),
+        ("IndicesTensor", dispatch.indices),
+        ("OutputTensor", output),
+    ):
+        words += [name, *(f"{value:g}" for value in array.reshape(-1))]
+    drawn = iter(re.findall("<text[^>]*>([^<]*)</text>", text))
+    missing = [word for word in words if word not in drawn]
+    assert missing == []
     assert "](docs/translation.svg)" in README
     # A picture in a page must load nothing.
     assert not re.search(r"url\((?!#)|href", text)

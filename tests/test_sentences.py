@@ -40,7 +40,7 @@ def forbidden_in(path: Path) -> list[str]:
     return [sentence for sentence in FORBIDDEN if sentence.strip() in text]
 
 
-SUFFIXES = (".py", ".js", ".mjs", ".html", ".json", ".template", ".h", ".cpp", ".md")
+SUFFIXES = (".py", ".mjs", ".html", ".json", ".template", ".h", ".cpp", ".md")
 FOLDERS = ("onnxgather", "docs", "scripts")
 NAMES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 

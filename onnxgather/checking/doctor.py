@@ -12,55 +12,48 @@ import csv
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
 from onnxgather.checking.cases import GATHER_NODES, smallest_case
 from onnxgather.checking.judge import judge
-from onnxgather.checking.lanes.directml import DirectMLLane, find_host
+from onnxgather.checking.lanes import (
+    OpenedLane,
+    base_of,
+    lanes_installed,
+    lanes_set_up,
+    open_lanes,
+)
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
-from onnxgather.checking.lanes.python import ModelLane, model_lane
-from onnxgather.checking.lanes.runtime import RuntimeLane
+from onnxgather.checking.lanes.python import interpreter
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import MACHINE
 from onnxgather.core.checks import argument_text, number_of, printable
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.errors import FINDINGS, GOOD, NOT_RUN
 from onnxgather.core.execution.elsewhere.child import NoAnswerError
-from onnxgather.core.execution.elsewhere.hosts import (
-    WINDOWS_LANE,
-    find_runtime,
-    windows_host,
-)
 from onnxgather.core.execution.elsewhere.worker import About, Worker
 from onnxgather.core.execution.kernels import operators_library, python_kernels, why_not
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.prepared import Gather
 from onnxgather.core.execution.providers import (
-    DIRECTML_DLL,
     PROVIDERS,
-    SHORT_NAMES,
     SYSTEM,
-    WEB_PROVIDERS,
     Provider,
     find_provider,
 )
 from onnxgather.core.model.write import VERSION
-from onnxgather.core.options import Target
 
 MODULE = "onnxruntime"
 """The module that all wheels of ONNX Runtime bring."""
 
 CASES = [smallest_case(name, "FLOAT32") for name in GATHER_NODES]
 """Cases whose model is one node; each has the name of the node's operator."""
-
-_Lane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -367,39 +360,34 @@ def examine(
     plugins = plugins or {}
     adapters = adapters or {}
 
-    def lane_of(name: str, path: str | None) -> _Lane:
-        base = name.partition("@")[0]
-        if base == DIRECTML_DLL:
-            return DirectMLLane(name, path, timeout)
-        if base in adapters or base in OTHER_RUNTIMES:
-            return RuntimeLane(name, adapters.get(base), path, timeout=timeout)
-        target: Target | None = "portable"
-        own = WEB_PROVIDERS.get(base)
-        # WebNN refuses nodes of the portable models, such as GatherElements.
-        if own is not None and own.needs_webnn:
-            target = None
-        return model_lane(name, path, plugins.get(name), target, timeout)
-
-    # Later paths replace earlier ones: what a user names counts most.
-    paths: dict[str, str | None] = {}
-    paths |= dict.fromkeys(_host_lanes())
-    paths |= dict.fromkeys(plugins, python)
     # An adapter has a lane here, unless it has lanes elsewhere.
-    bases = {name.partition("@")[0] for name in pythons}
-    paths |= dict.fromkeys([name for name in adapters if name not in bases], python)
-    paths |= pythons
-    all_lanes = [lane_of(name, path) for name, path in paths.items()]
+    bases = {base_of(name) for name in pythons}
+    here = [*plugins, *(name for name in adapters if name not in bases)]
+    paths = dict.fromkeys(here, python) | {**pythons}
+    named: set[str] = set()
+    for name, path in paths.items():
+        # A plugin does not stand for the provider that is listed.
+        if name in plugins:
+            named.add(name)
+        elif interpreter(path) == python:
+            named.add(base_of(name))
+    names = list(dict.fromkeys([*lanes_set_up(), *paths]))
+    lanes: list[OpenedLane] = []
+    if names:
+        lanes = open_lanes(names, paths, plugins, timeout=timeout, adapters=adapters)
 
+    own = examine_environment(python, timeout, named)
+    tried = {python: [*own.providers]}
+    for lane in lanes:
+        tried.setdefault(lane.place, []).append(_tried(lane))
     environments: list[Environment] = []
-    for place, lanes in _by_place(python, all_lanes).items():
-        if any(_has_host(lane) for lane in lanes):
-            environment = Environment(place, is_host=True)
-        else:
-            environment = look_at(place, timeout)
-        if place == python:
-            names = _unnamed(environment, lanes, plugins, adapters)
-            lanes = [*(lane_of(name, place) for name in names), *lanes]
-        environments.append(_with_providers(environment, lanes))
+    for place, providers in tried.items():
+        environment = own
+        if place != python:
+            environment = _environment(place, providers[0].info, timeout)
+        environments.append(
+            msgspec.structs.replace(environment, providers=tuple(providers))
+        )
 
     findings: list[Finding] = []
     for environment in environments:
@@ -416,24 +404,40 @@ def examine(
     )
 
 
-def _has_host(lane: _Lane) -> bool:
-    """Return whether a host runs a lane, and no interpreter."""
-    if isinstance(lane, ModelLane):
-        return bool(lane.host)
-    return isinstance(lane, DirectMLLane)
+def examine_environment(
+    python: str, timeout: float = CASE_TIMEOUT, named: Collection[str] = ()
+) -> Environment:
+    """Return the environment of an interpreter, after trying the lanes that it has.
+
+    Args:
+        python: The interpreter.
+        timeout: Seconds that the environment, and then each gather, may take.
+        named: The lanes that are not tried, without labels.
+    """
+    environment = look_at(python, timeout)
+    names = lanes_installed(environment.listed, environment.runtimes, named)
+    # Without any lane, that of the CPU says why nothing starts.
+    if not environment.listed and not named:
+        names.insert(0, "cpu")
+    if not names:
+        return environment
+    lanes = open_lanes(names, dict.fromkeys(names, python), timeout=timeout)
+    tried = tuple(map(_tried, lanes))
+    return msgspec.structs.replace(environment, providers=tried)
 
 
-def _host_lanes() -> list[str]:
-    """Return the lanes of the hosts that are set up on this machine."""
-    names: list[str] = []
-    if find_host() is not None:
-        names.append(DIRECTML_DLL)
-    for name, provider in (PROVIDERS | WEB_PROVIDERS).items():
-        if find_runtime(provider):
-            names.append(name)
-    if os.path.isfile(windows_host()):
-        names.append(WINDOWS_LANE)
-    return names
+def _environment(place: str, first: LaneInfo, timeout: float) -> Environment:
+    """Return the environment of lanes, or their host.
+
+    Args:
+        place: The interpreter or the host.
+        first: The first lane there.
+        timeout: Seconds that an environment may take.
+    """
+    if first.python is not None:
+        return look_at(place, timeout)
+    fault = first.not_run and f"{first.name}: {first.not_run}"
+    return Environment(place, versions=first.versions, fault=fault, is_host=True)
 
 
 def _exit_code(environments: Sequence[Environment], findings: Sequence[Finding]) -> int:
@@ -441,74 +445,6 @@ def _exit_code(environments: Sequence[Environment], findings: Sequence[Finding])
         if any(tried.runs for tried in environment.providers):
             return FINDINGS if findings else GOOD
     return NOT_RUN
-
-
-def _by_place(python: str, lanes: Iterable[_Lane]) -> dict[str, list[_Lane]]:
-    """Return lanes by the interpreter or host that runs them; `python` comes first."""
-    places: dict[str, list[_Lane]] = {python: []}
-    for lane in lanes:
-        if isinstance(lane, DirectMLLane):
-            place = lane.folder
-        elif isinstance(lane, ModelLane) and lane.host:
-            place = _place_of_host(lane)
-        else:
-            place = lane.python
-        places.setdefault(place, []).append(lane)
-    return places
-
-
-def _place_of_host(lane: ModelLane) -> str:
-    """Return what the doctor calls the host of a lane."""
-    provider = lane.provider
-    if not provider.in_browser:
-        return lane.host[0]
-    # The last argument of a browser's command is the folder that the page needs.
-    folder = lane.host[-1]
-    if provider.library and provider.needs_webnn:
-        return f"{folder}, in a browser with WebNN"
-    return folder
-
-
-def _unnamed(
-    environment: Environment,
-    lanes: Sequence[_Lane],
-    plugins: Mapping[str, str],
-    adapters: Mapping[str, str],
-) -> list[str]:
-    """Return what an environment has and no lane of it names.
-
-    These are the providers that it lists, and other runtimes.
-    """
-    named: list[str] = []
-    for lane in lanes:
-        if isinstance(lane, RuntimeLane):
-            named.append(lane.name.partition("@")[0])
-        elif isinstance(lane, ModelLane) and lane.name not in plugins:
-            named.append(lane.provider.name)
-    names: list[str] = []
-    for provider in environment.listed:
-        if provider not in named:
-            names.append(SHORT_NAMES.get(provider, provider))
-    # Without any lane, that of the CPU says why nothing starts.
-    if not names and not lanes:
-        names.append("cpu")
-    for runtime in environment.runtimes:
-        # onnxgather itself brings onnx, so that its evaluator is always there.
-        if runtime not in (*named, *adapters, "onnx-reference"):
-            names.append(runtime)
-    return names
-
-
-def _with_providers(environment: Environment, lanes: Sequence[_Lane]) -> Environment:
-    """Return the environment with the providers of its lanes, after trying them."""
-    tried = tuple(map(_tried, lanes))
-    if environment.is_host:  # its first lane knows the versions
-        info = tried[0].info
-        fault = info.not_run and f"{info.name}: {info.not_run}"
-        environment = msgspec.structs.replace(
-            environment, versions=info.versions, fault=fault
-        )
-    return msgspec.structs.replace(environment, providers=tried)
 
 
 def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
@@ -522,7 +458,8 @@ def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     module_fault = _fault_of_module()
     if module_fault is not None:
         faults.append(module_fault)
-    tried = _tried(model_lane("cpu@native", timeout=timeout))
+    (lane,) = open_lanes(["cpu@native"], timeout=timeout)
+    tried = _tried(lane)
     results = list(tried.results.values())
     is_wrong = any(result.is_wrong for result in results)
     are_broken = module_fault is not None or is_wrong
@@ -549,7 +486,7 @@ def _fault_of_module() -> str | None:
     return None
 
 
-def _tried(lane: _Lane) -> TriedProvider:
+def _tried(lane: OpenedLane) -> TriedProvider:
     """Start the lane of a provider, run each gather on it, and end it."""
     results: dict[str, Result] = {}
     with closing(lane):

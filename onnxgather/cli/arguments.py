@@ -35,7 +35,7 @@ from onnxgather.core.options import (
 if TYPE_CHECKING:
     from onnxgather.auditing.audit import Premises
     from onnxgather.checking.known_differences import Known
-    from onnxgather.checking.lanes.lane import Lane
+    from onnxgather.checking.lanes import OpenedLane
 
 
 class _Path(click.Path):
@@ -781,7 +781,7 @@ class Lanes:
             with as_usage(partial(click.BadParameter, param_hint=f"'--{kind}'")):
                 check_paths(kind, paths.values())
 
-    def open(self, target: Target | None) -> list[Lane]:
+    def open(self, target: Target | None) -> list[OpenedLane]:
         """Return the lanes, not started.
 
         Args:

@@ -19,7 +19,6 @@ from onnxgather.cli.converted import (
     Converted,
     ConvertOptions,
     converted_of,
-    is_program_beside,
 )
 from onnxgather.cli.examples import examples_of
 from onnxgather.cli.outputs import (
@@ -264,14 +263,11 @@ def _tell(work: Conversions, job: Job, converted: Converted, prints: bool) -> No
         batch.say(line)
     elif job.output == STANDARD and verified is not None:
         batch.tell(f"{job.source}: {verified}")
-    # Case: the program beside the model of a gather of a network.
-    if is_program_beside(work, job):
+    if job.is_beside:
         return
-    gathers = work.gathers[job.source]
-    names = {gathers.where(name): name for name in gathers.descriptors}
     row = {
         "program": job.source,
-        "dispatchable": None if work.options.whole else names[job.where],
+        "dispatchable": None if work.options.whole else job.name,
         "model": job.output,
         "inputs": converted.inputs,
         "out_of_range": work.policy(job.source),

@@ -151,7 +151,7 @@ def converted_of(work: Conversions, job: Job) -> Converted:
         check_feature_level(content, options.level)
         if options.is_webnn:
             return _webnn_program(work, job, content)
-        if is_program_beside(work, job):
+        if job.is_beside:
             return Converted(write_program_of_zeros(content, job.where).encode(), {})
         return _model(work, job, content)
 
@@ -261,8 +261,7 @@ def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:
 
     The program runs once for all its gathers, which come one behind the other.
     """
-    gathers = work.gathers[job.source]
-    program = gathers.program
+    program = work.gathers[job.source].program
     if program is None:
         return ()
     if work.cases_of != job.source:
@@ -272,10 +271,7 @@ def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:
             _keep_cases(work, program, work.policy(job.source))
         except FileFormatError as error:
             work.batch.tell(f"{error}; so the models run with drawn data alone")
-    for name in gathers.descriptors:
-        if gathers.where(name) == job.where:
-            return work.cases.get(name, ())
-    return ()
+    return work.cases.get(job.name, ())
 
 
 def _keep_cases(work: Conversions, program: Program, policy: OutOfRange) -> None:
@@ -294,8 +290,3 @@ def _keep_cases(work: Conversions, program: Program, policy: OutOfRange) -> None
             data = elements(case.descriptor.input_tensor, data).copy()
         arrays = Drawn(command.path, data, case.indices)
         work.cases.setdefault(command.dispatchable, []).append(arrays)
-
-
-def is_program_beside(work: Conversions, job: Job) -> bool:
-    """Return whether a file is the program beside a model, with data of zeros."""
-    return not work.options.is_webnn and job.output.endswith(".json")

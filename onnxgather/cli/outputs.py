@@ -239,9 +239,14 @@ class Job:
     """A gather or a program, and the file that is made of it: a model or a program."""
 
     source: str
+    name: str
+    """The gather's; empty for a whole program."""
     where: str
     content: Descriptor | Program
     output: str
+    is_beside: bool = False
+    """Whether the file is the program beside the model of a gather of a network, with
+    data of zeros."""
     is_named: bool = False
     """Whether the user named the file, which is then replaced whatever it is."""
     clash: str | None = None
@@ -404,10 +409,12 @@ def _jobs(
             if is_of_model or is_of_list or len(contents) > 1:
                 stem = gathers.stems.get(name) or "".join(map(_safe, name))
             model = _target(gathers.source, stem, output, ending)
-        yield Job(path, where, content, model)
+        job = Job(path, name, where, content, model)
+        yield job
         is_model_file = ending in MODEL_ENDINGS
         if is_of_model and is_model_file and output != STANDARD:
-            yield Job(path, where, content, os.path.splitext(model)[0] + ".json")
+            program = os.path.splitext(model)[0] + ".json"
+            yield replace(job, output=program, is_beside=True)
 
 
 def _target(source: Source, stem: str | None, output: str | None, ending: str) -> str:

@@ -418,7 +418,7 @@ def page_of(described: Sequence[DescribedFile], left_out: Sequence[str] = ()) ->
         described: The gathers of each file with their descriptions.
         left_out: As of `lesson_page`.
     """
-    from onnxgather.core.output.lesson import lesson, lesson_page
+    from onnxgather.cli.lesson import lesson, lesson_page
 
     lessons = list[dict[str, Any]]()
     for file in described:

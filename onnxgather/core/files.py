@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -107,25 +108,21 @@ def check_apart(written: Sequence[tuple[str, str]], inputs: Iterable[str]) -> No
             raise OnnxGatherError(sentence)
 
 
-def write_whole(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
-    """Write a file as `replace_file` does.
-
-    Raises:
-        OnnxGatherError: The file cannot be written; an earlier file is as it was.
-    """
-    write_pieces(path, content, follow=follow)
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file as `write_pieces` does."""
+    write_pieces(path, [content])
 
 
 def write_pieces(
     path: str, content: Iterable[bytes | memoryview], *, follow: bool = True
 ) -> None:
-    """Write a file as `write_whole` does, from parts of which each is made in turn.
+    """Write a file as `replace_file` does.
 
     Raises:
-        OnnxGatherError: As `write_whole`.
+        OnnxGatherError: The file cannot be written; an earlier file is as it was.
     """
     try:
-        _replace(path, content, follow)
+        replace_file(path, content, follow)
     except OSError as error:
         raise sentence_on(path, error, "its folder") from None
 
@@ -179,25 +176,22 @@ def check_new_folder(path: str) -> None:
         raise sentence_on(path, error, "it") from None
 
 
-def replace_file(path: str, *content: bytes | memoryview, follow: bool = True) -> None:
+def replace_file(
+    path: str, content: Iterable[bytes | memoryview], follow: bool = True
+) -> None:
     """Write a file whole or not at all, and make its folder if the folder is missing.
 
     An earlier file's permissions are kept; a new file gets those that `open` gives.
 
     Args:
         path: The file.
-        content: The parts of the content, in order.
+        content: The parts of the content, in order; each is made in turn.
         follow: Whether a link leads to the file that is written, and a device or a pipe
             is written to; if not, all of them are replaced.
 
     Raises:
         OSError: The file cannot be written; an earlier file is as it was.
     """
-    _replace(path, content, follow)
-
-
-def _replace(path: str, content: Iterable[bytes | memoryview], follow: bool) -> None:
-    """Write a file from the parts of its content, as `replace_file` does."""
     # A device or a pipe cannot be replaced by a file that is whole.
     if follow and os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as stream:
@@ -220,8 +214,26 @@ def filled_in(template: str, **values: object) -> str:
 
     A template is, for example, `checking/repro/issue.md.template`.
     """
-    text = resources.files("onnxgather").joinpath(template).read_text("utf-8")
-    return Template(text).substitute(values)
+    return Template(packaged_text(template)).substitute(values)
+
+
+def script_filled_in(script: str, **places: object) -> str:
+    """Return a file of JavaScript of the package with its places filled in.
+
+    A place is a word in capitals, so that the file is JavaScript as it is.
+    """
+    text = packaged_text(script)
+    if not places:
+        return text
+    # A name may begin with another, so the longest comes first.
+    names = sorted(places, key=len, reverse=True)
+    return re.sub("|".join(names), lambda match: str(places[match[0]]), text)
+
+
+@cache
+def packaged_text(path: str) -> str:
+    """Return the text of a file of the package."""
+    return resources.files("onnxgather").joinpath(path).read_text("utf-8")
 
 
 def is_report(start: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Random descriptors that break a single rule, and random changes of descriptors.
+"""The rules of descriptors, and random descriptors that break one of them, or several.
 
 Each is made from a descriptor of `onnxgather.checking.corpus.random_cases`. Descriptor
 N of a seed is the same on every machine, however many are asked for.
@@ -7,15 +7,54 @@ N of a seed is the same on every machine, however many are asked for.
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
-
-from rules import Raw, broken_rule
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
 from onnxgather.core.descriptors.random_numbers import Stream, seed_of
 from onnxgather.core.descriptors.strides import packed_strides
+
+ROOT = Path(__file__).parents[2]
+
+RULES: dict[str, dict[str, Any]] = json.loads(
+    (ROOT / "tests/data/observed/rules.json").read_text(encoding="utf-8")
+)
+"""Of each rule the `messages` with which onnxgather refuses a descriptor, {} for their
+values.
+
+Where DirectML accepts some descriptors that break the rule, `accepted` says why it
+holds anyway.
+"""
+
+_PATTERNS = [
+    (name, re.compile(re.escape(message).replace(r"\{\}", "(.+)")))
+    for name, rule in RULES.items()
+    for message in rule["messages"]
+]
+
+Raw = dict[str, Any]
+"""A descriptor as `to_dict` spells it, valid or not."""
+
+
+def broken_rule(raw: Raw) -> str | None:
+    """Name the first rule by which onnxgather refuses a descriptor, or None.
+
+    Raises:
+        DescriptorError: The descriptor breaks a rule that has no name.
+    """
+    try:
+        og.from_dict(raw)
+    except og.DescriptorError as error:
+        for name, pattern in _PATTERNS:
+            if pattern.fullmatch(str(error)):
+                return name
+        raise
+    return None
+
 
 Change = Callable[[Raw, Stream], object]
 """Changes the fields of a descriptor. Raises UnsuitableError if it does not apply."""

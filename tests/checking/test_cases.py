@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
+from lane_cases import vector_gather
 from strategies import Case as Sample
 from strategies import cases
 
-import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 
 
@@ -25,13 +25,7 @@ def test_wrapped_data_survives_multiplication_by_one(sample: Sample) -> None:
 
 def test_wrapping_changes_only_nans_and_subnormals() -> None:
     values = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40, -1e-40, 1.5], np.float32)
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [7]),
-        og.TensorDesc("INT32", [1]),
-        og.TensorDesc("FLOAT32", [1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = vector_gather(7, index_type="INT32")
     changed = (
         DescriptorCase("case", desc, values, np.zeros(1, np.int32)).wrapped_in().data
     )

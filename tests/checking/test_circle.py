@@ -59,6 +59,7 @@ def test_every_index_value_gives_the_reference_s_bytes_on_the_cpu() -> None:
     assert states(("cpu",), asked) == [{"PASS": len(asked)}]
 
 
+@pytest.mark.slow
 @live
 def test_every_index_value_gives_the_reference_s_bytes_on_directml() -> None:
     asked = list(islice(cases(FEW), 0, None, 7))
@@ -71,6 +72,7 @@ def test_every_index_value_gives_the_reference_s_bytes_on_directml() -> None:
     assert states(("directml",), asked) == [{"PASS": len(asked)}]
 
 
+@pytest.mark.slow
 @live
 def test_descriptor_and_model_give_the_same_everywhere() -> None:
     asked = list(random_cases(8, 1, "directml"))
@@ -78,6 +80,7 @@ def test_descriptor_and_model_give_the_same_everywhere() -> None:
     assert states(LANES, asked) == [{"PASS": len(asked)}] * 3
 
 
+@pytest.mark.slow
 @live
 def test_all_programs_of_the_checkout_pass_on_directml() -> None:
     count = len(list(MODELS.glob("*.json")))
@@ -87,6 +90,7 @@ def test_all_programs_of_the_checkout_pass_on_directml() -> None:
     assert printed.count(f": {count} cases, {count} PASS\n") == 3
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.parametrize("pattern", KNOWN, ids=lambda pattern: str(pattern.name))
 def test_each_known_difference_of_the_provider_has_a_repro(

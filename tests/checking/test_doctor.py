@@ -4,12 +4,12 @@ them."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import distribution, requires
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import Mock
 
 import msgspec
@@ -19,7 +19,7 @@ from fake_compiler import library_of
 from fake_directml import done, fake_folder
 from packaging.requirements import Requirement
 from planted_adapter import planted
-from rings import one_quick_in
+from rings import quick_alone
 from stub_runtime import STUB
 
 import onnxgather as og
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.skipif(
 
 CPU = "CPUExecutionProvider"
 PYTHON = ".".join(map(str, sys.version_info[:3]))
-NONE = "PYTHON: cpu: PYTHON has no onnxruntime; install onnxruntime>=1.24.4 there"
+NONE = "cpu: PYTHON has no onnxruntime; install onnxruntime>=1.24.4 there"
 
 # A runtime with the CPU provider that computes the three gathers.
 RUNTIME = (
@@ -177,6 +177,172 @@ def test_the_table_has_the_wheels_of_the_extras() -> None:
         assert f'extra == "{extra}"' in str(same.marker).replace("'", '"')
 
 
+INSTALL = 'PYTHON -m pip install "onnxruntime>=1.24.4"'
+CRASH = "os.kill(os.getpid(), signal.SIGSEGV)\n"
+CRASHED = "the worker died of SIGSEGV and printed nothing"
+OWNER = ("onnxruntime", "1.31.1")
+OPENVINO = ("onnxruntime-openvino", "1.24.1")
+LESS = "del InferenceSession{0}.get_provider_graph_assignment_info\n"
+OLD = LESS.format("") + LESS.format(".__base__")
+TOO_OLD = (
+    "CPUExecutionProvider must say which nodes it ran, which ONNX Runtime 1.23.0 does"
+    " not record; install 1.24.4 or later"
+)
+DLL = "DLL load failed while importing onnxruntime_pybind11_state: not found"
+BOTH = "overwrite one another: 2 files belong to several; the module"
+
+
+def reinstall(name: str, version: str, *others: str) -> str:
+    """Return the command that installs a wheel in place of it and others."""
+    removed = " ".join(sorted([name, *others]))
+    install = f"PYTHON -m pip install {name}=={version}"
+    return f"PYTHON -m pip uninstall -y {removed} && {install}"
+
+
+class Ill(NamedTuple):
+    """An environment, what is wrong with it, and the command that mends it."""
+
+    what: str | None
+    """None: it is healthy."""
+    command: str | None = None
+    change: str | None = ""
+    """The change to the stand-in; None: there is none."""
+    owners: Sequence[tuple[str, ...]] = ()
+    version: str = "1.31.1"
+    """That of the module."""
+    lost: str = "none"
+    """The pattern of the files that are removed then."""
+    left: str = ""
+    """The file that is written then."""
+    provider: str = CPU
+    pip: bool = True
+
+
+ILL = {
+    "no module": Ill(NONE, INSTALL, None),
+    "no module, uv": Ill(
+        NONE,
+        'uv pip install --python PYTHON "onnxruntime>=1.24.4"',
+        None,
+        pip=False,
+    ),
+    "no module under a plugin": Ill(
+        "QNNExecutionProvider: the environment of QNNExecutionProvider does not contain"
+        " ONNX Runtime; install onnxruntime-qnn on Windows",
+        None,
+        None,
+        provider="QNNExecutionProvider",
+    ),
+    "no module, and no wheel on this system": Ill(
+        "DmlExecutionProvider: the environment of DmlExecutionProvider does not contain"
+        " ONNX Runtime; install onnxruntime-directml on Windows, or run"
+        " scripts/directml/setup.sh on Linux",
+        None,
+        None,
+        provider="DmlExecutionProvider",
+    ),
+    "an empty module": Ill(
+        "cpu: the module onnxruntime is empty, as uninstalling one of its wheels leaves"
+        " it; reinstall onnxruntime",
+        INSTALL,
+        None,
+        left="onnxruntime/capi/left.txt",
+    ),
+    "no owner": Ill(None),
+    "two owners": Ill(
+        "onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1"
+        f" (2 files, 0 missing) {BOTH} loads as 1.31.1",
+        reinstall(*OPENVINO, "onnxruntime"),
+        owners=[OWNER, OPENVINO],
+    ),
+    "two owners and a crash": Ill(
+        "onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1 (3 files,"
+        f" 1 missing) {BOTH} does not load: {CRASHED}",
+        reinstall("onnxruntime-gpu", "1.31.1", "onnxruntime"),
+        CRASH,
+        [("onnxruntime-gpu", "1.31.1", "onnxruntime/capi/gone.so"), OWNER],
+    ),
+    "a plain and a special owner, uv": Ill(
+        "onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml 1.24.4"
+        f" (3 files, 1 missing) {BOTH} loads as 1.31.1",
+        "uv pip uninstall --python PYTHON onnxruntime onnxruntime-directml && "
+        "uv pip install --python PYTHON onnxruntime-directml==1.24.4",
+        owners=[
+            ("onnxruntime-directml", "1.24.4", "onnxruntime/capi/DirectML.dll"),
+            OWNER,
+        ],
+        pip=False,
+    ),
+    "two special owners, of which one loads": Ill(
+        "onnxruntime-gpu 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1"
+        f" (2 files, 0 missing) {BOTH} loads as 1.24.1",
+        reinstall(*OPENVINO, "onnxruntime-gpu"),
+        owners=[("onnxruntime-gpu", "1.31.1"), OPENVINO],
+        version="1.24.1",
+    ),
+    "files that another wheel uninstalled": Ill(
+        "onnxruntime 1.31.1 (2 files, 2 missing) is half removed",
+        reinstall(*OWNER),
+        owners=[OWNER],
+        lost="onnxruntime/**/*.py",
+        left="onnxruntime/LICENSE",
+    ),
+    "no files": Ill(
+        "onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed",
+        reinstall(*OPENVINO),
+        owners=[OPENVINO],
+        lost="onnxruntime/**/*.py",
+    ),
+    "one file less": Ill(
+        "onnxruntime 1.31.1 (3 files, 1 missing) is half removed",
+        reinstall(*OWNER),
+        owners=[(*OWNER, "onnxruntime/capi/onnxruntime_pybind11_state.so")],
+    ),
+    "a crash": Ill(
+        f"ONNX Runtime does not load: {CRASHED}", reinstall(*OWNER), CRASH, [OWNER]
+    ),
+    "a crash, no owner": Ill(f"ONNX Runtime does not load: {CRASHED}", None, CRASH),
+    "an error": Ill(
+        "ONNX Runtime does not load: undefined symbol",
+        reinstall(*OWNER),
+        "raise ImportError('undefined\\nsymbol')\n",
+        [OWNER],
+    ),
+    "a library of Windows less": Ill(
+        f"ONNX Runtime does not load: {DLL}",
+        "winget install --id Microsoft.VCRedist.2015+.x64",
+        f"raise ImportError({DLL!r})\n",
+        [OWNER],
+    ),
+    "too old": Ill(
+        TOO_OLD,
+        "PYTHON -m pip install --upgrade onnxruntime-openvino",
+        OLD,
+        [("onnxruntime-openvino", "1.23.0")],
+        "1.23.0",
+    ),
+    "too old, no owner": Ill(TOO_OLD, None, OLD, (), "1.23.0"),
+}
+
+
+@pytest.mark.parametrize("ill", quick_alone(["no module", "a crash", "too old"], ILL))
+def test_what_is_wrong_with_an_environment(tmp_path: Path, ill: str) -> None:
+    row = ILL[ill]
+    home = Home(tmp_path / "home", pip=row.pip)
+    if row.change is not None:
+        home.module(row.change, row.version)
+    for owner in row.owners:
+        home.own(*owner)
+    for path in home.site.glob(row.lost):
+        path.unlink()
+    if row.left:
+        home.write(row.left, "")
+    expected = None
+    if row.what is not None:
+        expected = f"PYTHON: {row.what}", row.command
+    assert home.finding(row.provider) == expected
+
+
 class TestTheModule:
     def test_one_distribution_is_healthy(self, home: Home) -> None:
         found = look_at(home.healthy().python)
@@ -193,61 +359,11 @@ class TestTheModule:
         )
         assert home.finding() is None
 
-    def test_a_missing_module_is_to_be_installed(self, home: Home) -> None:
-        assert home.finding() == (NONE, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
-
-    @pytest.mark.slow
-    def test_a_missing_module_is_to_be_installed_by_uv_without_pip(
-        self, tmp_path: Path
-    ) -> None:
-        home = Home(tmp_path / "home", pip=False)
-        command = 'uv pip install --python PYTHON "onnxruntime>=1.24.4"'
-        assert home.finding() == (NONE, command)
-
     @pytest.mark.slow
     def test_a_path_with_a_space_is_quoted_in_the_command(self, tmp_path: Path) -> None:
-        home = Home(tmp_path / "my home")
-        assert home.finding() == (NONE, '"PYTHON" -m pip install "onnxruntime>=1.24.4"')
-
-    @pytest.mark.slow
-    def test_a_missing_module_under_a_plugin_names_the_plugin_wheel(
-        self, home: Home
-    ) -> None:
-        what = (
-            "PYTHON: QNNExecutionProvider: the environment of QNNExecutionProvider does"
-            " not contain ONNX Runtime; install onnxruntime-qnn on Windows"
-        )
-        assert home.finding("QNNExecutionProvider") == (what, None)
-
-    @pytest.mark.slow
-    def test_a_provider_without_a_wheel_on_this_system_has_no_command(
-        self, home: Home
-    ) -> None:
-        what = (
-            "PYTHON: DmlExecutionProvider: the environment of DmlExecutionProvider does"
-            " not contain ONNX Runtime; install onnxruntime-directml on Windows, or run"
-            " scripts/directml/setup.sh on Linux"
-        )
-        assert home.finding("DmlExecutionProvider") == (what, None)
-
-    @pytest.mark.slow
-    def test_an_empty_folder_of_an_uninstalled_wheel_is_told_apart(
-        self, home: Home
-    ) -> None:
-        home.write("onnxruntime/capi/left.txt", "")
-        what = (
-            "PYTHON: cpu: the module onnxruntime is empty, as uninstalling one of its"
-            " wheels leaves it; reinstall onnxruntime"
-        )
-        assert home.finding() == (what, 'PYTHON -m pip install "onnxruntime>=1.24.4"')
-
-    @pytest.mark.slow
-    def test_a_module_without_a_distribution_that_works_is_healthy(
-        self, home: Home
-    ) -> None:
-        home.module()
-        assert look_at(home.python).wheels == ()
-        assert home.finding() is None
+        what = f"PYTHON: {NONE}"
+        command = '"PYTHON" -m pip install "onnxruntime>=1.24.4"'
+        assert Home(tmp_path / "my home").finding() == (what, command)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("safe", ["", "1"])
@@ -262,166 +378,34 @@ class TestTheModule:
         assert home.finding() is None
 
     @pytest.mark.slow
-    def test_what_an_environment_prints_at_its_start_does_no_harm(
-        self, home: Home
+    def test_one_wheel_owns_the_module_whatever_is_beside_it(
+        self, home: Home, tmp_path: Path
     ) -> None:
         home.healthy()
+        # pip leaves such a folder on Windows.
+        home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
+        # Another owner is behind it on the path.
+        behind = Home(tmp_path / "behind")
+        behind.module()
+        behind.own(*OPENVINO)
         script = Path(home.python).read_text(encoding="utf-8")
-        Path(home.python).write_text(
-            script.replace("\n", "\necho hello\n", 1), encoding="utf-8"
-        )
+        script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
+        # The environment prints at its start.
+        script = script.replace("\n", "\necho hello\n", 1)
+        Path(home.python).write_text(script, encoding="utf-8")
         assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
-
-    @pytest.mark.slow
-    def test_two_distributions_overwrite_one_another(self, home: Home) -> None:
-        home.module()
-        home.own("onnxruntime", "1.31.1")
-        home.write("onnxruntime/capi/openvino.py", "")
-        home.own("onnxruntime-openvino", "1.24.1")
-        what = (
-            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino"
-            " 1.24.1 (3 files, 0 missing) overwrite one another: 2 files belong to"
-            " several; the module loads as 1.31.1"
-        )
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime onnxruntime-openvino && "
-            "PYTHON -m pip install onnxruntime-openvino==1.24.1"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_two_distributions_whose_mixture_crashes(self, home: Home) -> None:
-        home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
-        home.own("onnxruntime-gpu", "1.31.1", "onnxruntime/capi/gone.so")
-        home.own("onnxruntime", "1.31.1")
-        what = (
-            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1"
-            " (3 files, 1 missing) overwrite one another: 2 files belong to several;"
-            " the module does not load: the worker died of SIGSEGV and printed nothing"
-        )
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime onnxruntime-gpu && "
-            "PYTHON -m pip install onnxruntime-gpu==1.31.1"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_of_a_plain_and_a_special_distribution_the_special_one_stays(
-        self, tmp_path: Path
-    ) -> None:
-        home = Home(tmp_path / "home", pip=False)
-        home.module()
-        home.own("onnxruntime-directml", "1.24.4", "onnxruntime/capi/DirectML.dll")
-        home.own("onnxruntime", "1.31.1")
-        what = (
-            "PYTHON: onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml"
-            " 1.24.4 (3 files, 1 missing) overwrite one another: 2 files belong to"
-            " several; the module loads as 1.31.1"
-        )
-        command = (
-            "uv pip uninstall --python PYTHON onnxruntime onnxruntime-directml && "
-            "uv pip install --python PYTHON onnxruntime-directml==1.24.4"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_of_two_special_distributions_the_one_that_loads_stays(
-        self, home: Home
-    ) -> None:
-        home.module(version="1.24.1")
-        home.own("onnxruntime-gpu", "1.31.1")
-        home.own("onnxruntime-openvino", "1.24.1")
-        found = home.finding()
-        assert found is not None
-        assert (
-            found[1]
-            == "PYTHON -m pip uninstall -y onnxruntime-gpu onnxruntime-openvino && "
-            "PYTHON -m pip install onnxruntime-openvino==1.24.1"
-        )
 
     @pytest.mark.slow
     def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
         home.healthy()
-        home.write(
-            "onnxruntime_extra-1.dist-info/METADATA",
-            "Name: onnxruntime-extra\nVersion: 1",
-        )
-        home.write(
-            "onnxruntime_extra-1.dist-info/RECORD", "onnxruntime/capi/extra.so,,"
-        )
+        folder = "onnxruntime_extra-1.dist-info"
+        home.write(f"{folder}/METADATA", "Name: onnxruntime-extra\nVersion: 1")
+        home.write(f"{folder}/RECORD", "onnxruntime/capi/extra.so,,")
         home.write("onnxruntime/capi/extra.so", "")
-        found = look_at(home.python)
-        assert [wheel.name for wheel in found.wheels] == [
-            "onnxruntime",
-            "onnxruntime-extra",
-        ]
+        names = [wheel.name for wheel in look_at(home.python).wheels]
+        assert names == ["onnxruntime", "onnxruntime-extra"]
         assert home.finding() is None
 
-    @pytest.mark.slow
-    def test_a_distribution_whose_files_another_uninstalled_is_half_removed(
-        self, home: Home
-    ) -> None:
-        home.healthy()
-        for path in (home.site / "onnxruntime").rglob("*.py"):
-            path.unlink()
-        home.write("onnxruntime/LICENSE", "")
-        what = "PYTHON: onnxruntime 1.31.1 (2 files, 2 missing) is half removed"
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
-            " onnxruntime==1.31.1"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_a_distribution_without_files_is_half_removed(self, home: Home) -> None:
-        home.module()
-        home.own("onnxruntime-openvino", "1.24.1")
-        shutil.rmtree(home.site / "onnxruntime")
-        what = (
-            "PYTHON: onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed"
-        )
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime-openvino && "
-            "PYTHON -m pip install onnxruntime-openvino==1.24.1"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_a_distribution_without_one_file_is_half_removed(self, home: Home) -> None:
-        home.module()
-        home.own(
-            "onnxruntime", "1.31.1", "onnxruntime/capi/onnxruntime_pybind11_state.so"
-        )
-        what = "PYTHON: onnxruntime 1.31.1 (3 files, 1 missing) is half removed"
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
-            " onnxruntime==1.31.1"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_what_pip_leaves_on_windows_owns_nothing(self, home: Home) -> None:
-        home.healthy()
-        home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
-        assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
-
-    @pytest.mark.slow
-    def test_an_owner_elsewhere_on_the_path_is_hidden(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        behind = Home(tmp_path / "behind")
-        behind.module()
-        behind.own("onnxruntime-openvino", "1.24.1")
-        home.healthy()
-        script = Path(home.python).read_text(encoding="utf-8")
-        script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
-        Path(home.python).write_text(script, encoding="utf-8")
-        found = look_at(home.python)
-        assert found.wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
-        assert home.finding() is None
-
-
-class TestWhatDoesNotLoad:
     def test_an_interpreter_that_is_not_there_does_not_start(
         self, tmp_path: Path
     ) -> None:
@@ -431,72 +415,14 @@ class TestWhatDoesNotLoad:
 
     def test_an_environment_without_numpy_needs_it(self, tmp_path: Path) -> None:
         home = Home(tmp_path / "home", numpy=False).healthy()
-        what, command = (
-            "PYTHON: numpy is not installed",
-            'PYTHON -m pip install "numpy>=1.26"',
-        )
-        assert home.finding() == (what, command)
+        command = 'PYTHON -m pip install "numpy>=1.26"'
+        assert home.finding() == ("PYTHON: numpy is not installed", command)
         cure = f"install it: {sys.executable} -m pip install numpy"
         fault = f"a lane needs numpy, which is not installed; {cure}"
         assert look_at(home.python).fault == fault
 
-    @pytest.mark.parametrize("owned", one_quick_in(2, [True, False]))
-    def test_a_module_that_crashes_is_to_be_reinstalled(
-        self, home: Home, owned: bool
-    ) -> None:
-        home.module("os.kill(os.getpid(), signal.SIGSEGV)\n")
-        if owned:
-            home.own("onnxruntime", "1.31.1")
-        what = (
-            "PYTHON: ONNX Runtime does not load: the worker died of SIGSEGV and printed"
-            " nothing"
-        )
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
-            " onnxruntime==1.31.1"
-        )
-        assert home.finding() == (what, command if owned else None)
 
-    @pytest.mark.slow
-    def test_a_module_that_raises_is_to_be_reinstalled(self, home: Home) -> None:
-        home.healthy("raise ImportError('undefined\\nsymbol')\n")
-        what = "PYTHON: ONNX Runtime does not load: undefined symbol"
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install"
-            " onnxruntime==1.31.1"
-        )
-        assert home.finding() == (what, command)
-
-    @pytest.mark.slow
-    def test_a_missing_library_of_windows_is_to_be_installed(self, home: Home) -> None:
-        said = "DLL load failed while importing onnxruntime_pybind11_state: not found"
-        home.healthy(f"raise ImportError({said!r})\n")
-        what = f"PYTHON: ONNX Runtime does not load: {said}"
-        assert home.finding() == (
-            what,
-            "winget install --id Microsoft.VCRedist.2015+.x64",
-        )
-
-    @pytest.mark.parametrize("owned", one_quick_in(2, [True, False]))
-    def test_an_old_onnx_runtime_is_to_be_upgraded(
-        self, home: Home, owned: bool
-    ) -> None:
-        home.module(
-            "del InferenceSession.get_provider_graph_assignment_info\n"
-            "del InferenceSession.__base__.get_provider_graph_assignment_info\n",
-            "1.23.0",
-        )
-        if owned:
-            home.own("onnxruntime-openvino", "1.23.0")
-        what = (
-            "PYTHON: CPUExecutionProvider must say which nodes it ran, which ONNX"
-            " Runtime 1.23.0 does not record; install 1.24.4 or later"
-        )
-        command = "PYTHON -m pip install --upgrade onnxruntime-openvino"
-        assert home.finding() == (what, command if owned else None)
-
-
-NAMES = ("Gather", "GatherElements", "GatherND")
+NAMES: tuple[str, ...] = ("Gather", "GatherElements", "GatherND")
 
 
 def states(checkup: Checkup, number: int = 0) -> dict[str, dict[str, str]]:
@@ -507,7 +433,101 @@ def states(checkup: Checkup, number: int = 0) -> dict[str, dict[str, str]]:
     }
 
 
-ALL = dict.fromkeys(NAMES, "PASS")
+ALL: dict[str, str] = dict.fromkeys(NAMES, "PASS")
+
+
+ELSEWHERE = dict.fromkeys(
+    [nodes for name in NAMES for nodes in (name, f"Mul {name} Mul")], "NOT-RUN"
+)
+
+
+def fails(provider: str, how: str) -> str:
+    """Return the change to the stand-in with which a provider does not start."""
+    return (
+        f"PROVIDERS = [{provider!r}, {CPU!r}]\ndef start(self):\n"
+        f"    if self.provider != {CPU!r}: {how}\nInferenceSession.open = start\n"
+    )
+
+
+class Tried(NamedTuple):
+    """A change to the stand-in, and what the doctor finds then."""
+
+    change: str
+    states: Mapping[str, Mapping[str, str]]
+    findings: Sequence[tuple[str, str | None]] = ()
+    code: int = 0
+
+
+TRIED = {
+    "healthy": Tried("", {"cpu": ALL}),
+    "some nodes between others alone": Tried(
+        f"PROVIDERS = ['OpenVINOExecutionProvider', {CPU!r}]\ndef place(provider,"
+        " wrapped, operator):\n    return provider if wrapped or operator == 'Gather'"
+        f" else {CPU!r}\n",
+        {
+            "openvino": {
+                "Gather": "PASS",
+                "GatherElements": "NOT-RUN",
+                "Mul GatherElements Mul": "PASS",
+                "GatherND": "NOT-RUN",
+                "Mul GatherND Mul": "PASS",
+            },
+            "cpu": ALL,
+        },
+    ),
+    "no gather": Tried(
+        "PROVIDERS = ['AzureExecutionProvider', 'CPUExecutionProvider']\n"
+        "def place(*_): return 'CPUExecutionProvider'\n",
+        {"AzureExecutionProvider": ELSEWHERE, "cpu": ALL},
+    ),
+    "no gather on the only provider": Tried(
+        "PROVIDERS = ['AzureExecutionProvider']\n"
+        "def place(*_): return 'CPUExecutionProvider'\n",
+        {"AzureExecutionProvider": ELSEWHERE},
+        code=3,
+    ),
+    "directml": Tried(
+        fails("DmlExecutionProvider", "raise RuntimeError('no adapter')"),
+        {"directml": {}, "cpu": ALL},
+        [("directml: DmlExecutionProvider cannot start: no adapter", None)],
+        1,
+    ),
+    "cuda": Tried(
+        fails("CUDAExecutionProvider", "raise RuntimeError('no adapter')"),
+        {"cuda": {}, "cpu": ALL},
+        [
+            (
+                "cuda: CUDAExecutionProvider cannot start: no adapter",
+                (
+                    "PYTHON -m pip uninstall -y onnxruntime && "
+                    'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+                ),
+            )
+        ],
+        1,
+    ),
+    "wrong elements": Tried(
+        "def value(_, array): return array + (array.shape == (3, 1))\n",
+        {"cpu": {**ALL, "GatherND": "DIFF"}},
+        [
+            (
+                (
+                    "cpu: GatherND: DIFF 3 of 3 elements differ, first"
+                    " OutputTensor[0,0]: expected 2.0 (00 00 00 40), got 3.0 (00 00 40"
+                    " 40)"
+                ),
+                None,
+            )
+        ],
+        1,
+    ),
+    "a crash": Tried(
+        fails("OtherExecutionProvider", CRASH.strip()),
+        {"OtherExecutionProvider": {}, "cpu": ALL},
+        [(f"OtherExecutionProvider: {CRASHED}", None)],
+        1,
+    ),
+}
 
 
 class TestProviders:
@@ -517,140 +537,30 @@ class TestProviders:
             model = descriptor_model(case.descriptor, case.out_of_range)
             assert [node.op_type for node in model.graph.node] == [case.name]
 
-    @pytest.mark.slow
-    def test_a_healthy_provider_passes_alone_and_between_others(
-        self, home: Home
-    ) -> None:
-        checkup = examine(python=home.healthy().python)
-        assert states(checkup) == {"cpu": ALL}
-        (cpu,) = checkup.environments[0].providers
-        assert [result.nodes for result in cpu.results.values()] == [
-            (name,) for name in NAMES
-        ]
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-
-    @pytest.mark.slow
-    def test_a_provider_that_takes_some_nodes_only_between_others_is_told(
-        self, home: Home
-    ) -> None:
-        home.healthy(
-            "PROVIDERS = ['OpenVINOExecutionProvider', 'CPUExecutionProvider']\ndef"
-            " place(provider, wrapped, operator):\n    return provider if wrapped or"
-            " operator == 'Gather' else 'CPUExecutionProvider'\n"
-        )
-        checkup = examine(python=home.python)
-        assert states(checkup) == {
-            "openvino": {
-                "Gather": "PASS",
-                "GatherElements": "NOT-RUN",
-                "Mul GatherElements Mul": "PASS",
-                "GatherND": "NOT-RUN",
-                "Mul GatherND Mul": "PASS",
-            },
-            "cpu": ALL,
-        }
-        openvino = checkup.environments[0].providers[0]
-        assert openvino.runs
-        assert openvino.results["Mul GatherND Mul"].nodes == ("Mul", "GatherND", "Mul")
-        assert (
-            openvino.results["GatherElements"].reason
-            == "OpenVINOExecutionProvider must run every node, but GatherElements"
-            " (GatherElements) runs on CPUExecutionProvider"
-        )
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-
-    @pytest.mark.slow
-    def test_a_provider_that_runs_no_gather_is_a_finding(self, home: Home) -> None:
-        home.healthy(
-            "PROVIDERS = ['AzureExecutionProvider', 'CPUExecutionProvider']\n"
-            "def place(*_): return 'CPUExecutionProvider'\n"
-        )
-        checkup = examine(python=home.python)
-        assert states(checkup) == {
-            "AzureExecutionProvider": dict.fromkeys(
-                [nodes for name in NAMES for nodes in (name, f"Mul {name} Mul")],
-                "NOT-RUN",
-            ),
-            "cpu": ALL,
-        }
-        assert [one.runs for one in checkup.environments[0].providers] == [False, True]
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-
-    @pytest.mark.slow
-    def test_a_sole_provider_that_runs_no_gather_is_exit_code_3(
-        self, home: Home
-    ) -> None:
-        home.healthy(
-            "PROVIDERS = ['AzureExecutionProvider']\ndef place(*_): return"
-            " 'CPUExecutionProvider'\n"
-        )
-        checkup = examine(python=home.python)
-        assert (checkup.findings, checkup.exit_code) == ((), 3)
-
-    @pytest.mark.parametrize(
-        ("provider", "name", "command"),
-        one_quick_in(
-            2,
-            [
-                ("DmlExecutionProvider", "directml", None),
-                (
-                    "CUDAExecutionProvider",
-                    "cuda",
-                    (
-                        "PYTHON -m pip uninstall -y onnxruntime && "
-                        'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
-                    ),
-                ),
-            ],
-        ),
-    )
-    def test_a_listed_provider_that_does_not_start_is_a_finding(
-        self, home: Home, provider: str, name: str, command: str | None
-    ) -> None:
-        home.healthy(
-            f"PROVIDERS = [{provider!r}, 'CPUExecutionProvider']\ndef start(self):\n   "
-            " if self.provider != 'CPUExecutionProvider': raise RuntimeError('no"
-            " adapter')\nInferenceSession.open = start\n"
-        )
-        checkup = examine(python=home.python)
-        assert states(checkup) == {name: {}, "cpu": ALL}
-        what = f"PYTHON: {name}: {provider} cannot start: no adapter"
-        assert home.told(checkup.findings) == [(what, command)]
-        assert checkup.exit_code == 1
-
-    def test_a_provider_with_wrong_elements_is_a_finding(self, home: Home) -> None:
-        home.healthy("def value(_, array): return array + (array.shape == (3, 1))\n")
-        checkup = examine(python=home.python)
-        reason = (
-            "DIFF 3 of 3 elements differ, first OutputTensor[0,0]: expected 2.0 (00 00"
-            " 00 40), got 3.0 (00 00 40 40)"
-        )
-        assert home.told(checkup.findings) == [
-            (f"PYTHON: cpu: GatherND: {reason}", None)
-        ]
-        assert checkup.exit_code == 1
-
-    @pytest.mark.slow
-    def test_a_provider_that_crashes_costs_only_itself(self, home: Home) -> None:
-        home.healthy(
-            "PROVIDERS = ['OtherExecutionProvider', 'CPUExecutionProvider']\ndef"
-            " start(self):\n    if self.provider != 'CPUExecutionProvider':"
-            " os.kill(os.getpid(), signal.SIGSEGV)\nInferenceSession.open = start\n"
-        )
-        checkup = examine(python=home.python)
-        what = (
-            "PYTHON: OtherExecutionProvider: the worker died of SIGSEGV and printed"
-            " nothing"
-        )
-        assert home.told(checkup.findings) == [(what, None)]
-        assert checkup.exit_code == 1
+    @pytest.mark.parametrize("tried", quick_alone(["wrong elements", "cuda"], TRIED))
+    def test_what_is_wrong_with_providers(self, home: Home, tried: str) -> None:
+        row = TRIED[tried]
+        checkup = examine(python=home.healthy(row.change).python)
+        assert states(checkup) == row.states
+        told = [(f"PYTHON: {what}", command) for what, command in row.findings]
+        assert (home.told(checkup.findings), checkup.exit_code) == (told, row.code)
+        for one in checkup.environments[0].providers:
+            assert one.runs == ("PASS" in row.states[one.info.name].values())
+            for nodes, result in one.results.items():
+                if result.state == "PASS":
+                    assert result.nodes == tuple(nodes.split())
+                if result.state == "NOT-RUN":
+                    first = nodes.split()[0]
+                    assert result.reason == (
+                        f"{one.info.provider} must run every node, but {first}"
+                        f" ({first}) runs on {CPU}"
+                    )
 
     @pytest.mark.slow
     def test_without_any_onnx_runtime_the_exit_code_is_3(self, home: Home) -> None:
         checkup = examine(python=home.python)
         assert states(checkup) == {"cpu": {}}
-        assert len(checkup.findings) == 1
-        assert checkup.exit_code == 3
+        assert (len(checkup.findings), checkup.exit_code) == (1, 3)
 
     @pytest.mark.slow
     def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
@@ -659,8 +569,7 @@ class TestProviders:
         other = Home(tmp_path / "other").healthy()
         checkup = examine({"cpu@other": other.python}, python=home.python)
         assert states(checkup, 1) == {"cpu@other": ALL}
-        command = 'PYTHON -m pip install "onnxruntime>=1.24.4"'
-        assert home.told(checkup.findings) == [(NONE, command)]
+        assert home.told(checkup.findings) == [(f"PYTHON: {NONE}", INSTALL)]
         assert checkup.exit_code == 1
 
 
@@ -670,39 +579,75 @@ def register_execution_provider_library(name, path): raise RuntimeError(f"no {pa
 """
 
 
-class TestLanes:
-    @pytest.mark.slow
-    def test_a_provider_without_a_wheel_here_has_no_command(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        other = Home(tmp_path / "other").healthy()
-        checkup = examine({"directml": other.python}, python=home.healthy().python)
-        what = (
-            "PYTHON: directml: DmlExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxruntime-directml on Windows, or run "
-            "scripts/directml/setup.sh on Linux"
-        )
-        assert other.told(checkup.findings) == [(what, None)]
-        assert checkup.exit_code == 1
+OPENCV = (
+    "opencv",
+    False,
+    (
+        "lane opencv needs OpenCV, which is not installed (no module cv2); run PYTHON"
+        " -m pip install opencv-python-headless==5.0.0.93 numpy"
+    ),
+    "PYTHON -m pip install opencv-python-headless==5.0.0.93",
+)
 
-    @pytest.mark.slow
-    def test_a_provider_of_another_wheel_has_the_command_that_installs_it(
-        self, home: Home, tmp_path: Path
+
+class TestLanes:
+    CUDA = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+
+    @pytest.mark.parametrize(
+        ("lane", "has_runtime", "what", "command"),
+        quick_alone(
+            [OPENCV],
+            [
+                (
+                    "directml",
+                    True,
+                    (
+                        "DmlExecutionProvider is not available (available:"
+                        " CPUExecutionProvider); install onnxruntime-directml on"
+                        " Windows, or run scripts/directml/setup.sh on Linux"
+                    ),
+                    None,
+                ),
+                (
+                    "cuda",
+                    True,
+                    (
+                        "CUDAExecutionProvider is not available (available:"
+                        " CPUExecutionProvider); install onnxruntime-gpu; the wheel"
+                        " needs an environment of its own: python3 -m venv ../cuda &&"
+                        ' ../cuda/bin/pip install "onnxruntime-gpu[cuda,cudnn]" numpy,'
+                        " then --lane cuda=../cuda/bin/python"
+                    ),
+                    f"PYTHON -m pip uninstall -y onnxruntime && {CUDA}",
+                ),
+                (
+                    "cuda",
+                    False,
+                    (
+                        "PYTHON has no onnxruntime; install"
+                        " onnxruntime-gpu[cuda,cudnn]>=1.24.4 there"
+                    ),
+                    CUDA,
+                ),
+                OPENCV,
+            ],
+        ),
+    )
+    def test_what_a_lane_elsewhere_lacks(
+        self,
+        home: Home,
+        tmp_path: Path,
+        lane: str,
+        has_runtime: bool,
+        what: str,
+        command: str | None,
     ) -> None:
-        other = Home(tmp_path / "other").healthy()
-        checkup = examine({"cuda": other.python}, python=home.healthy().python)
-        what = (
-            "PYTHON: cuda: CUDAExecutionProvider is not available (available: "
-            "CPUExecutionProvider); install onnxruntime-gpu; the wheel needs an"
-            " environment of its own: python3 -m venv ../cuda && ../cuda/bin/pip"
-            ' install "onnxruntime-gpu[cuda,cudnn]" numpy, then'
-            " --lane cuda=../cuda/bin/python"
-        )
-        command = (
-            "PYTHON -m pip uninstall -y onnxruntime && "
-            'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
-        )
-        assert other.told(checkup.findings) == [(what, command)]
+        here = Home(tmp_path / "here").healthy()
+        if has_runtime:
+            home.healthy()
+        checkup = examine({lane: home.python}, python=here.python)
+        assert home.told(checkup.findings) == [(f"PYTHON: {lane}: {what}", command)]
+        assert checkup.exit_code == 1
 
     @pytest.mark.slow
     def test_a_wheel_does_not_replace_that_of_this_environment(self) -> None:
@@ -713,19 +658,6 @@ class TestLanes:
             " onnxruntime-openvino numpy && onnxgather doctor"
             " --lane openvino=../openvino/bin/python"
         ]
-
-    @pytest.mark.slow
-    def test_a_fault_of_the_environment_is_told_once(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        other = Home(tmp_path / "other")
-        checkup = examine({"cuda": other.python}, python=home.healthy().python)
-        what = (
-            "PYTHON: cuda: PYTHON has no onnxruntime; install"
-            " onnxruntime-gpu[cuda,cudnn]>=1.24.4 there"
-        )
-        command = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
-        assert other.told(checkup.findings) == [(what, command)]
 
     @pytest.mark.slow
     def test_an_interpreter_that_does_not_start(self, home: Home) -> None:
@@ -904,19 +836,6 @@ def get_ep_devices():
         position = lines.index("  mine: starts, version 1.2.3")
         assert lines[position + 1].startswith("    Gather: DIFF 3 of 3 elements differ")
 
-    def test_a_runtime_that_is_not_installed_is_a_finding(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        here = Home(tmp_path / "here").healthy()
-        checkup = examine({"opencv": home.python}, python=here.python)
-        what = (
-            "PYTHON: opencv: lane opencv needs OpenCV, which is not installed (no"
-            " module cv2); run PYTHON -m pip install opencv-python-headless==5.0.0.93"
-            " numpy"
-        )
-        command = "PYTHON -m pip install opencv-python-headless==5.0.0.93"
-        assert home.told(checkup.findings) == [(what, command)]
-
     def test_an_unknown_provider_is_refused(self) -> None:
         with pytest.raises(
             ProviderError,
@@ -1053,12 +972,12 @@ class TestText:
 
 class TestThisEnvironment:
     def test_it_is_healthy_and_onnxruntime_stays_out(self) -> None:
+        """The only run of the command on this environment."""
         code = (
-            "import sys, msgspec\n"
-            "from onnxgather.checking.doctor import examine\n"
-            "checkup = examine()\n"
-            "assert 'onnxruntime' not in sys.modules\n"
-            "sys.stdout.buffer.write(msgspec.json.encode(checkup))\n"
+            "import sys\n"
+            "from onnxgather.cli import main\n"
+            "try: main(['doctor', '--json'])\n"
+            "finally: assert 'onnxruntime' not in sys.modules\n"
         )
         said = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, check=True
@@ -1076,11 +995,8 @@ class TestThisEnvironment:
         assert (owner.missing, found.shared) == (0, 0)
         assert owner.files > 100
         assert (checkup.findings, checkup.exit_code) == ((), 0)
-
-    def test_the_kernels_run_in_python_and_in_onnx_runtime(self) -> None:
-        if kernels.operators_library() is None:
-            pytest.skip("the native kernels are not built")
-        assert try_kernels() == ("run in Python and in ONNX Runtime", False)
+        if kernels.operators_library() is not None:
+            assert checkup.kernels == "run in Python and in ONNX Runtime"
 
     def test_kernels_that_are_not_there_are_no_finding(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -1134,14 +1050,17 @@ class TestThisEnvironment:
 
 def test_directml_itself_is_examined_in_a_folder_of_ones_own(tmp_path: Path) -> None:
     folder = fake_folder(tmp_path, done())
-    checkup = examine({"directml-dll": folder}, python=sys.executable)
-    (environment,) = [each for each in checkup.environments if each.python == folder]
+    missing = str(tmp_path / "none")
+    here = Home(tmp_path / "here").healthy()
+    lanes = {"directml-dll": folder, "directml-dll@none": missing}
+    checkup = examine(lanes, python=here.python)
+    _, environment, _ = checkup.environments
+    assert environment.python == folder
     assert environment.is_host
     assert environment.versions["DirectML"] == "1.15.4.0"
     (tried,) = environment.providers
     assert (tried.info.name, tried.info.not_run) == ("directml-dll", None)
     assert [*tried.results] == ["Gather", "GatherElements", "GatherND"]
-    missing = str(tmp_path / "none")
-    findings = examine({"directml-dll": missing}).findings
     told = f"DirectML.dll is not set up; run scripts/directml/setup.sh {missing}"
-    assert f"directml-dll: {told}" in [finding.what for finding in findings]
+    findings = [finding.what for finding in checkup.findings]
+    assert f"directml-dll@none: {told}" in findings

@@ -62,15 +62,7 @@ class TestKnownDifferences:
         assert found.reason == "passes, although it is a known difference"
 
     def test_a_known_difference_that_sometimes_passes_is_no_finding(self) -> None:
-        sometimes = Known(
-            KNOWN.provider,
-            KNOWN.versions,
-            KNOWN.cases,
-            KNOWN.found,
-            "x",
-            "y",
-            sometimes=True,
-        )
+        sometimes = structs.replace(KNOWN, sometimes=True)
         assert only(case(0, 7), self.REFUSED, known=(sometimes,)).state == "PASS"
         assert only(case(0, 7), self.WILD, known=(sometimes,)).state == "KNOWN"
 
@@ -146,14 +138,8 @@ class TestKnownDifferences:
         assert only(case(2, 0), answer, known=(either,)).state == state
 
     def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
-        anything = Known(
-            KNOWN.provider,
-            "",
-            (CasePattern(),),
-            (ResultPattern(ResultKind.NOT_STARTED),),
-            "x",
-            "y",
-        )
+        found = (ResultPattern(ResultKind.NOT_STARTED),)
+        anything = structs.replace(KNOWN, cases=(CasePattern(),), found=found)
         absent = LaneInfo(
             "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
         )

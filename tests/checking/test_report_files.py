@@ -73,6 +73,33 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("where", "value", "sentence"),
     [
         ("schema", 2, "$.schema must be 1, got 2"),
+        (
+            "schema",
+            None,
+            "$.schema must be 1, got none, as in earlier reports and other files",
+        ),
+        ("made", None, "$ must have made"),
+        (
+            "cases.0.results.0.state",
+            "NO",
+            (
+                "$.cases[0].results[0].state must be a value that docs/report.md lists,"
+                " got 'NO'"
+            ),
+        ),
+        (
+            "lanes.0.name",
+            "cpu@x=./evil",
+            "the name of a lane must have no '=', got 'cpu@x=./evil'",
+        ),
+        (
+            "cases.0.results",
+            [],
+            (
+                "$.cases[0].results must be of the report's lanes, ['cpu', 'openvino'],"
+                " got []"
+            ),
+        ),
         ("lanes.0.name", 3, "$.lanes[0].name must be `str`, got `int`"),
         ("lanes.1.name", "cpu", "$.lanes must differ by name, got ['cpu', 'cpu']"),
         (
@@ -127,16 +154,18 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_a_broken_report_is_one_sentence(
     tmp_path: Path, where: str, value: object, sentence: str
 ) -> None:
+    """A value of None is left out."""
     content = json.loads(msgspec.json.encode(REPORT))
     *path, last = where.split(".")
     field = content
     for step in path:
         field = field[int(step)] if step.isdecimal() else field[step]
     field[last] = value
-    assert (
-        refused(open_report, tmp_path / "r.json", json.dumps(content).encode())
-        == sentence
-    )
+    if value is None:
+        del field[last]
+    for read in (open_report, find_report):
+        text = json.dumps(content).encode()
+        assert refused(read, tmp_path / "r.json", text) == sentence
 
 
 @pytest.mark.parametrize(
@@ -202,13 +231,6 @@ def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> 
                 ),
             ),
             (
-                {"provider": "web-wasm"},
-                (
-                    "$[0].provider must be a full name such as CPUExecutionProvider,"
-                    " DirectML.dll or opencv, got 'web-wasm'"
-                ),
-            ),
-            (
                 {"provider": "my runtime"},
                 (
                     "$[0].provider must be a full name such as CPUExecutionProvider,"
@@ -257,72 +279,6 @@ def test_a_report_is_found_in_its_file(tmp_path: Path, form: Any) -> None:
 def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     assert find_report(str(tmp_path / "x")) is None
-
-
-@pytest.mark.parametrize("read", [open_report, find_report])
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        (
-            b'"PASS"',
-            b'"NO"',
-            (
-                "$.cases[0].results[0].state must be a value that docs/report.md lists,"
-                " got 'NO'"
-            ),
-        ),
-        (b'"made":"now",', b"", "$ must have made"),
-        (b"here", b"\xff", "$ must be UTF-8, got other bytes"),
-        (
-            b'"schema":1,',
-            b"",
-            "$.schema must be 1, got none, as in earlier reports and other files",
-        ),
-        (b'"schema":1,', b'"schema":2,', "$.schema must be 1, got 2"),
-        (
-            b'"lane":"cpu"',
-            b'"lane":"other"',
-            "$.cases[0].results must be of the report's lanes, ['cpu'], got ['other']",
-        ),
-        (
-            b'"data":"',
-            b'"data":"!',
-            "$.cases[0].example.data.data: Invalid base64 encoded string",
-        ),
-        (
-            b'"cpu"',
-            b'"cpu@x=./evil"',
-            "the name of a lane must have no '=', got 'cpu@x=./evil'",
-        ),
-    ],
-)
-def test_a_wrong_report_is_refused(
-    tmp_path: Path, read: Any, old: bytes, new: bytes, sentence: str
-) -> None:
-    content = msgspec.json.encode(ONE)
-    assert old in content
-    assert refused(read, tmp_path / "r.json", content.replace(old, new)) == sentence
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_case_without_a_result_per_lane_is_refused(
-    tmp_path: Path, count: int
-) -> None:
-    case = msgspec.structs.replace(ONE.cases[0], results=ONE.cases[0].results * count)
-    content = msgspec.json.encode(msgspec.structs.replace(ONE, cases=[case]))
-    assert (
-        refused(find_report, tmp_path / "r.json", content)
-        == "$.cases[0].results must be of the report's lanes, ['cpu'], got"
-        f" {['cpu'] * count}"
-    )
-
-
-def test_a_report_that_nests_too_deep_is_refused(tmp_path: Path) -> None:
-    content = b'{"onnxgather":"0","x":' + b"[" * 100_000
-    assert (
-        refused(find_report, tmp_path / "r.json", content)
-        == "$ must not be nested so deeply"
-    )
 
 
 def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:

@@ -9,17 +9,16 @@ from dataclasses import replace as replace_field
 import msgspec
 import numpy as np
 import pytest
+from lane_cases import vector_gather
 from msgspec.structs import replace
 from planned_lane import INFO, Planned, case, ran, result
 
-import onnxgather as og
 from onnxgather.checking import run as checking
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.report import html, junit
 from onnxgather.checking.results import (
     CaseResult,
-    Report,
     Result,
     ResultKind,
     read_report,
@@ -54,24 +53,13 @@ class TestReports:
         ] * 50
 
     def test_a_report_leaves_large_arrays_out(self) -> None:
-        desc = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [2**18]),
-            og.TensorDesc("INT32", [1]),
-            og.TensorDesc("FLOAT32", [1]),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = vector_gather(2**18, index_type="INT32")
         large = DescriptorCase(
             "case", desc, np.zeros(2**18, np.float32), np.zeros(1, np.int32)
         )
         found = result(large, ran([1]))
         assert found.results[0].state == "DIFF"
         assert found.evidence is None
-
-
-def test_a_report_without_cases_counts_nothing() -> None:
-    report = Report("0", "now", "here", (INFO,), [])
-    assert report.counts(0) == {}
 
 
 class TestParts:

@@ -187,7 +187,10 @@ def test_a_name_in_a_model(where: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", [[], ["--json"]])
-def test_what_a_worker_says(option: list[str]) -> None:
+def test_what_a_worker_says(
+    option: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     program("x.json")
     Path("worker").write_text(f"#!{sys.executable}\nraise SystemExit({HOSTILE!r})\n")
     os.chmod("worker", 0o700)

@@ -99,7 +99,7 @@ def test_a_link_that_is_not_to_be_followed_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "precious").chmod(0o600)
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "precious")
-    replace_file(str(link), b"content", follow=False)
+    replace_file(str(link), [b"content"], follow=False)
     assert (link.read_bytes(), link.is_symlink()) == (b"content", False)
     assert (tmp_path / "precious").read_bytes() == b"precious"
     new = tmp_path / "new"
@@ -119,9 +119,8 @@ class TestWhatIsNotYetWhole:
     """Files and folders under a name of their own, until they are whole."""
 
     def test_parts_follow_one_another(self, tmp_path: Path) -> None:
-        write_whole(
-            str(tmp_path / "below" / "file"), b"a", memoryview(b"bc"), b"", b"d"
-        )
+        parts = [b"a", memoryview(b"bc"), b"", b"d"]
+        files.write_pieces(str(tmp_path / "below" / "file"), parts)
         assert (tmp_path / "below" / "file").read_bytes() == b"abcd"
 
     @pytest.mark.parametrize("before", [None, b"before"])
@@ -133,7 +132,7 @@ class TestWhatIsNotYetWhole:
             file.write_bytes(before)
         monkeypatch.setattr(files, "open", Full, raising=False)
         with pytest.raises(OSError, match="No space"):
-            replace_file(str(file), b"more than ten bytes")
+            replace_file(str(file), [b"more than ten bytes"])
         with pytest.raises(OnnxGatherError) as caught:
             write_whole(str(file), b"more than ten bytes")
         assert str(caught.value) == f"{file}: no space left on device"
@@ -201,7 +200,7 @@ class TestWhatIsNotYetWhole:
         for target in (victim, tmp_path / "not there"):
             link.symlink_to(target)
             with pytest.raises(FileExistsError):
-                replace_file(str(tmp_path / "file"), b"content")
+                replace_file(str(tmp_path / "file"), [b"content"])
             with pytest.raises(OnnxGatherError):
                 KIND.write(str(tmp_path), [("mark", b"")])
             assert link.is_symlink()

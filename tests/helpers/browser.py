@@ -7,10 +7,25 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 CHROMIUM = shutil.which("chromium")
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+
+def in_browser(test: Test) -> Test:
+    """Mark a test that opens pages: it is slow, and needs Chromium."""
+    return pytest.mark.slow(NEEDS_CHROMIUM(test))
+
+
+AT_EACH_WIDTH = pytest.mark.parametrize("width", [390, 1280])
 
 
 def probed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from html.parser import HTMLParser
 from typing import Any
@@ -23,6 +24,14 @@ LOADING = {
     "formaction",
     "background",
 }
+
+
+_CALLS = r"fetch\(|XMLHttp|WebSocket|import\s*\(|sendBeacon|innerHTML"
+
+
+def addresses(text: str) -> set[str]:
+    """The addresses in a text."""
+    return set(re.findall(r"https?://[\w./]+", text))
 
 
 class Page(HTMLParser):
@@ -48,6 +57,22 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and data.strip():
             self.texts.setdefault(self.open[-1], []).append(data)
+
+    @property
+    def loads(self) -> list[str]:
+        """What loads something: attributes, and calls of the script."""
+        loading = [name for name, _ in self.attributes if name in LOADING]
+        return loading + re.findall(_CALLS, self.texts["script"][1])
+
+    @property
+    def asked(self) -> set[str]:
+        """The identifiers of elements that the script asks for."""
+        script = self.texts["script"][1]
+        return set(re.findall(r'getElementById\("(\w+)"\)', script))
+
+    @property
+    def identifiers(self) -> set[str]:
+        return {value for name, value in self.attributes if name == "id"}
 
     @property
     def data(self) -> dict[str, Any]:

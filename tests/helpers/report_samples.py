@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,11 @@ def spoiled(case: Case, *places: int) -> Array:
     assert not isinstance(expected, str)
     expected.reshape(-1)[list(places)] = 0
     return expected
+
+
+def properties(suite: ET.Element) -> dict[str | None, str | None]:
+    """The properties of suites of a JUnit report, by their names."""
+    return {one.get("name"): one.get("value") for one in suite.iter("property")}
 
 
 def report_of(lanes: list[LaneInfo], *cases: CaseResult, **more: Any) -> Report:

@@ -4,8 +4,8 @@
 // `arrays` are given to run, `constants` to build, and `outputs` are what the stand-in
 // answers; all in base64. It prints a list of {calls, result, error, written}.
 
-import {readFileSync} from "node:fs";
-import {pathToFileURL} from "node:url";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
 
 const fromBase64 = (text) => new Uint8Array(Buffer.from(text, "base64"));
 const toBase64 = (view) =>
@@ -25,13 +25,13 @@ class Operand {
 
 function recorder(calls) {
   return class {
-    input(name, {dataType, shape}) {
-      calls.inputs[name] = {dataType, shape};
+    input(name, { dataType, shape }) {
+      calls.inputs[name] = { dataType, shape };
       return new Operand(name);
     }
 
-    constant({dataType, shape}, view) {
-      calls.constants.push({dataType, shape, base64: toBase64(view)});
+    constant({ dataType, shape }, view) {
+      calls.constants.push({ dataType, shape, base64: toBase64(view) });
       return new Operand(`constant ${calls.constants.length - 1}`);
     }
 
@@ -47,7 +47,7 @@ function recorder(calls) {
 function addMethods(Builder, calls, methods) {
   for (const method of methods) {
     Builder.prototype[method] = (...given) => {
-      const step = {method, operands: [], arguments: [], options: {}};
+      const step = { method, operands: [], arguments: [], options: {} };
       for (const value of given) {
         const isList = Array.isArray(value) && value[0] instanceof Operand;
         if (isList) step.operands.push(...value.map((operand) => operand.name));
@@ -61,8 +61,8 @@ function addMethods(Builder, calls, methods) {
   }
 }
 
-async function record({file, arrays, constants, outputs}, methods) {
-  const calls = {inputs: {}, constants: [], steps: [], outputs: {}};
+async function record({ file, arrays, constants, outputs }, methods) {
+  const calls = { inputs: {}, constants: [], steps: [], outputs: {} };
   const written = [];
   const Builder = recorder(calls);
   addMethods(Builder, calls, methods);
@@ -85,9 +85,9 @@ async function record({file, arrays, constants, outputs}, methods) {
   };
   const decoded = (texts) =>
     Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, fromBase64(text)]));
-  const answer = {calls, written};
+  const answer = { calls, written };
   try {
-    const {build, run} = await import(pathToFileURL(file));
+    const { build, run } = await import(pathToFileURL(file));
     const built = await build(context, decoded(constants));
     answer.result = encoded(await run(built, decoded(arrays)));
     // Again, with the inputs of the first run.
@@ -95,10 +95,10 @@ async function record({file, arrays, constants, outputs}, methods) {
   } catch (error) {
     answer.error = `${error.name}: ${error.message}`;
   }
-  return {...answer, dispatched};
+  return { ...answer, dispatched };
 }
 
-const {methods, modules} = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { methods, modules } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const answers = [];
 for (const module of modules) answers.push(await record(module, methods));
 console.log(JSON.stringify(answers));

@@ -93,12 +93,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(done.stdout.splitlines(), folder / "sources" / "out")
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_of_the_program_holds(run: Run, part: str) -> None:
     assert f"{part}: holds" in run.lines
 
 
+@pytest.mark.slow
 @live
 def test_a_folder_that_cannot_be_written_to_is_told_in_a_sentence(run: Run) -> None:
     assert (
@@ -107,6 +109,7 @@ def test_a_folder_that_cannot_be_written_to_is_told_in_a_sentence(run: Run) -> N
     )
 
 
+@pytest.mark.slow
 @live
 def test_every_descriptor_of_the_corpus_is_read_back(run: Run) -> None:
     written = run.descriptors("all")
@@ -114,6 +117,7 @@ def test_every_descriptor_of_the_corpus_is_read_back(run: Run) -> None:
     assert set(written) == set(CORPUS)
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.parametrize(
     "folder", ["gäthers 収集", "slash", "backslash", "prefix", "drive", "long/" + LONG]
@@ -122,6 +126,7 @@ def test_a_folder_of_any_name_gets_its_gather(run: Run, folder: str) -> None:
     assert run.descriptors(folder) == CORPUS[:1]
 
 
+@pytest.mark.slow
 @live
 def test_what_a_graph_and_threads_create_is_written_once(run: Run) -> None:
     for folder, expected in {"graphs": CORPUS[::20], "threads": CORPUS[:100]}.items():
@@ -130,11 +135,13 @@ def test_what_a_graph_and_threads_create_is_written_once(run: Run) -> None:
         assert set(written) == set(expected)
 
 
+@pytest.mark.slow
 @live
 def test_the_header_compiles_without_exceptions_and_type_information(run: Run) -> None:
     assert (run.out / "plain.o").is_file()
 
 
+@pytest.mark.slow
 @live
 def test_programs_have_the_indices_that_dispatches_read(
     run: Run, tmp_path: Path
@@ -166,6 +173,7 @@ def test_programs_have_the_indices_that_dispatches_read(
     assert sorted(counts) == sorted([count] for count in expected_counts)
 
 
+@pytest.mark.slow
 @live
 def test_a_program_runs_with_indices_in_range(run: Run, tmp_path: Path) -> None:
     for program in run.programs("all")[::10]:
@@ -173,6 +181,7 @@ def test_a_program_runs_with_indices_in_range(run: Run, tmp_path: Path) -> None:
         assert lines[0].startswith(b"Resource 'output': ")
 
 
+@pytest.mark.slow
 @live
 def test_a_descriptor_that_directml_refuses_is_written_and_refused(run: Run) -> None:
     (path,) = (run.out / "no json").iterdir()

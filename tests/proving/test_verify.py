@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-import speed
 from command_line import DESC, INDICES, SIGNED_DESC
+from different_descriptors import different_descriptors
 from folders import MODELS
 from messages import message_of
 from onnx import numpy_helper
@@ -102,7 +102,7 @@ def test_the_models_of_all_programs_are_verified_and_proved(
 @pytest.mark.slow
 def test_the_models_of_a_thousand_descriptors_are_verified_and_proved() -> None:
     drawn_descriptors = [case.descriptor for case in random_cases(500, seed=5)]
-    descriptors = [*drawn_descriptors, *speed.descriptors(500)]
+    descriptors = [*drawn_descriptors, *different_descriptors(500)]
     operators = set[str]()
     for number, desc in enumerate(descriptors):
         policy, target = PAIRS[number * 7 % len(PAIRS)]

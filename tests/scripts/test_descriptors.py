@@ -1,35 +1,34 @@
-"""The descriptors that the DirectML provider writes down: the reader, and the
-script."""
+"""The descriptors that the DirectML provider writes down, and those of onnxgather."""
 
 from __future__ import annotations
 
 import json
 import lzma
-import os
 import random
-import re
 import struct
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_directml import START, fake_folder
-from folders import OBSERVED, ROOT
+from folders import OBSERVED
 from provider_descriptors import (
     LEADING_ONES,
     SAME,
     GraphHost,
     OnnxGather,
+    Question,
     Verdict,
     ask,
+    descriptor_questions,
     judge_descriptor,
     judge_node,
     named,
+    node_questions,
+    verdicts,
 )
 from serialized_graph import (
     SerializedGraphError,
@@ -43,8 +42,6 @@ from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import find_runtime
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.execution.runtime import RefusedError
-
-SCRIPT = ROOT / "scripts" / "directml" / "descriptors.py"
 
 live = pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]),
@@ -339,99 +336,30 @@ def test_models_that_the_provider_refuses_together_are_asked_about_alone() -> No
     assert ask(Host([]), models) == [read_operators(GATHER_ND)] * 3
 
 
-def script(cache: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment
+def test_a_host_of_older_sources_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exchange(read: Callable[[bytes, bytes], object], *_: object) -> object:
+        return read(b'{"names": []}', b"")
+
+    host = GraphHost([])
+    monkeypatch.setattr(host, "exchange", exchange)
+    with pytest.raises(NoAnswerError) as caught:
+        host.graphs(b"")
+    assert str(caught.value) == (
+        "the host is of older sources, which tell no graphs;"
+        " scripts/directml/setup.sh makes it anew"
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
-class TestScript:
-    FEW = ("--nodes", 1, "--descriptors", 1)
-
-    def host(
-        self, cache: Path, action: str, providers: str = "DmlExecutionProvider"
-    ) -> None:
-        """Put a stand-in for the provider's host where the script finds it."""
-        folder = cache / "onnxgather" / "directml"
-        folder.mkdir(parents=True)
-        start = (
-            f"INFO = {{'providers': [{providers!r}]}}; SAID = [{{'graphs': []}}];"
-            f" {START}"
-        )
-        fake_folder(folder, action, start)
-        (folder / "run-host").rename(folder / "run-runtime")
-
-    @pytest.mark.slow
-    def test_without_a_host_it_says_how_to_make_one(self, tmp_path: Path) -> None:
-        found = script(tmp_path)
-        assert (found.returncode, found.stdout) == (3, "")
-        says = "no host of the DirectML provider; scripts/directml/setup.sh makes it\n"
-        assert found.stderr == says
-
-    @pytest.mark.slow
-    def test_a_host_without_the_provider_is_none(self, tmp_path: Path) -> None:
-        self.host(tmp_path, "", "CPUExecutionProvider")
-        found = script(tmp_path, *self.FEW)
-        assert (found.returncode, found.stdout) == (3, "")
-        assert found.stderr == "the host has no DirectML provider\n"
-
-    @pytest.mark.slow
-    def test_a_host_of_older_sources_is_told(self, tmp_path: Path) -> None:
-        self.host(tmp_path, "answer(b'', names=[], nodes=[], outputs=[])")
-        found = script(tmp_path, *self.FEW)
-        assert (found.returncode, found.stdout) == (3, "")
-        says = "the host is of older sources, which tell no graphs; "
-        assert found.stderr == f"{says}scripts/directml/setup.sh makes it anew\n"
-
-    @pytest.mark.slow
-    def test_a_provider_that_refuses_what_has_a_descriptor_is_a_finding(
-        self, tmp_path: Path
-    ) -> None:
-        # It takes the first model alone, which shows that it tells graphs.
-        self.host(
-            tmp_path,
-            "answer(b'', **SAID.pop(0)) if SAID else answer(b'', refused='no')",
-        )
-        found = script(tmp_path, "--nodes", 3, "--descriptors", 3, "--seed", 2)
-        assert (found.returncode, found.stderr) == (1, "")
-        assert found.stdout.count("\nFINDING OnnxGather(") > 0
-        for noun in ("nodes", "descriptors"):
-            says = (
-                f"\nFINDING no descriptor of the {noun} was the same in every field\n"
-            )
-            assert says in found.stdout
-
-    @pytest.mark.slow
-    def test_an_empty_set_is_refused(self, tmp_path: Path) -> None:
-        found = script(tmp_path, "--nodes", 0)
-        assert found.returncode == 2
-        assert found.stderr.endswith(
-            "argument --nodes: must be a number from 1 on, got 0\n"
-        )
-
-
+@pytest.mark.slow
 @live
-def test_the_provider_makes_the_descriptors_of_from_onnx() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(SCRIPT),
-            "--nodes",
-            "40",
-            "--descriptors",
-            "40",
-            "--seed",
-            "7",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if "of older sources" in done.stderr:
-        pytest.skip(done.stderr)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "\nseed 7: 40 nodes, 40 descriptors, 0 findings, " in done.stdout
-    assert int(re.findall(rf"(\d+) {SAME}", done.stdout)[1]) > 10
+@pytest.mark.parametrize("count", [40, 1000])
+@pytest.mark.parametrize("questions", [node_questions, descriptor_questions])
+def test_the_provider_makes_the_descriptors_of_from_onnx(
+    questions: Callable[[int, int], Iterator[Question]], count: int
+) -> None:
+    with closing(GraphHost(find_runtime(PROVIDERS["directml"]))) as host:
+        found = list(verdicts(host, questions(count, 7)))
+    assert len(found) == count
+    assert [verdict.finding for verdict in found if verdict.finding] == []
+    same = [verdict for verdict in found if verdict.group == SAME]
+    assert len(same) > count // 4

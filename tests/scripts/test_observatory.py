@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import observatory
 import pytest
@@ -68,6 +69,26 @@ def test_an_environment_of_another_runtime_has_no_lane_of_the_cpu() -> None:
     listed = replace(both, listed=("CPUExecutionProvider",))
     assert observatory.kept(listed) == [no_cpu, tract]
     assert observatory.kept(Environment("python", providers=(no_cpu,))) == [no_cpu]
+
+
+def test_each_lane_of_the_machine_is_there_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = {"Gather": passed("cpu", "Gather")}
+    tried = [
+        TriedProvider(replace(CPU, name=name), runs)
+        for name in ("cpu", "directml-dll", "cpu@windows")
+    ]
+    places = [Environment(one.info.name, providers=(one,)) for one in tried]
+    checkup = Mock(environments=places)
+    monkeypatch.setattr(observatory, "examine", Mock(return_value=checkup))
+
+    def started(name: str, python: str | None = None) -> list[observatory.Place]:
+        return [observatory.Place(name, python, CPU)]
+
+    monkeypatch.setattr(observatory, "started", started)
+    names = [place.name for place in observatory.lanes_here(None)]
+    assert names == ["cpu", "cpu@windows", "directml-dll", "onnx-reference"]
 
 
 def test_the_evaluator_of_onnx_is_a_lane() -> None:

@@ -90,32 +90,3 @@ def test_a_runtime_that_cannot_be_had_stops_no_other(tmp_path: Path) -> None:
     assert err == (
         "setup.sh: opencv cannot be had, for the reasons above (run again to go on)\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["--lanes", "tracts"],
-            f'a lane must be one of {" ".join(OTHER_RUNTIMES)}, got "tracts"',
-        ),
-        (["--lanes"], "--lanes must have names behind it"),
-        (["--quick"], "unknown option --quick"),
-        (["a", "b"], "takes one folder, got 2: a b"),
-        (["{full}"], "{full} holds files that setup.sh did not make"),
-        (
-            ["--remove", "{full}"],
-            "{full} is not removed, as setup.sh did not make it",
-        ),
-    ],
-)
-def test_what_it_does_not_take(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    full = tmp_path / "full"
-    full.mkdir()
-    (full / "mine").touch()
-    given = [argument.format(full=full) for argument in arguments]
-    expected = f"setup.sh: {message.format(full=full)}\n"
-    assert setup(tmp_path, *given) == (1, "", expected)
-    assert (full / "mine").exists()

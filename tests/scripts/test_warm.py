@@ -80,10 +80,8 @@ def gone(pid: int, within: float = 5) -> bool:
     until = time.monotonic() + within
     while time.monotonic() < until:
         with suppress(OSError):
-            if (
-                Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-                != "Z"
-            ):
+            stat = Path(f"/proc/{pid}/stat").read_text()
+            if stat.rpartition(")")[2].split()[0] != "Z":
                 time.sleep(0.02)
                 continue
         return True
@@ -96,23 +94,14 @@ class Lane:
     def __init__(self, folder: Path) -> None:
         self.folder, self.host = folder / "warm", folder / "run-runtime"
         self.program = folder / "warm.py"
-        self.program.write_bytes(
-            (ROOT / "scripts" / "directml" / "warm.py").read_bytes()
-        )
+        shutil.copy(ROOT / "scripts" / "directml" / "warm.py", self.program)
         self.host.write_text(HOST)
         self.host.chmod(0o755)
 
     def command(self, timeout: float = 30) -> Asking:
         """Return a command that has not started."""
-        relay = [
-            "setpriv",
-            "--pdeathsig",
-            "KILL",
-            sys.executable,
-            "-IS",
-            str(self.program),
-        ]
-        return Asking([*relay, str(self.host)], timeout)
+        relay = "setpriv", "--pdeathsig", "KILL", sys.executable, "-IS"
+        return Asking([*relay, str(self.program), str(self.host)], timeout)
 
     @contextmanager
     def relay(self) -> Generator[subprocess.Popen[bytes]]:
@@ -148,6 +137,23 @@ class Lane:
             answer = command.ask(each)
         command.close()
         return answer
+
+    def check_fresh(self, first: dict[str, Any]) -> None:
+        """Check that a host has ended, and that the next command has another one."""
+        assert gone(first["pid"])
+        assert self.pid() != first["pid"]
+
+    def socket(self) -> Path:
+        """Return the socket of the keeper."""
+        (found,) = [path for path in self.folder.iterdir() if path.is_socket()]
+        return found
+
+    def kill_keeper(self) -> dict[str, Any]:
+        """Kill the keeper of a host, which ends, too; return what the host told."""
+        first = self.told()
+        os.kill(first["ppid"], signal.SIGKILL)
+        assert gone(first["pid"])  # at the end of its input
+        return first
 
     def pid(self, *do: str) -> int:
         """Return which host served a command of its own."""
@@ -230,8 +236,7 @@ class TestFresh:
         with suppress(Exception):
             command.ask()
         command.close()
-        assert lane.pid() != first["pid"]
-        assert gone(first["pid"])
+        lane.check_fresh(first)
 
     def test_a_success_after_a_failure_changes_nothing(self, lane: Lane) -> None:
         assert lane.pid("", "answer['refused'] = 'no'", "") != lane.pid()
@@ -278,8 +283,7 @@ class TestFresh:
             str(caught.value)
             == "the host did not answer within 0.5 s and printed nothing"
         )
-        assert gone(first["pid"])
-        assert lane.pid() != first["pid"]
+        lane.check_fresh(first)
 
     @pytest.mark.slow
     def test_after_an_interruption(self, lane: Lane) -> None:
@@ -293,8 +297,7 @@ class TestFresh:
             "command.ask('time.sleep(60)')\n"
         )
         assert b"KeyboardInterrupt" in done.stderr
-        assert gone(first["pid"])
-        assert lane.pid() != first["pid"]
+        lane.check_fresh(first)
 
     @pytest.mark.slow
     def test_after_a_command_was_killed(self, lane: Lane) -> None:
@@ -302,8 +305,7 @@ class TestFresh:
         lane.run_apart(
             "import os\ncommand.ask(f'os.kill({os.getpid()}, 9); time.sleep(60)')\n"
         )
-        assert gone(first["pid"])
-        assert lane.pid() != first["pid"]
+        lane.check_fresh(first)
 
     @pytest.mark.parametrize("size", one_quick_in(2, [0, 2**21]))
     def test_after_a_command_closed_its_output_without_an_answer(
@@ -332,8 +334,7 @@ class TestFresh:
                 runtime.message({"do": ""}, bytes(2**22))[:count], timeout=5
             )
             assert relay.returncode == 0
-        assert gone(first["pid"])
-        assert lane.pid() != first["pid"]
+        lane.check_fresh(first)
 
     def test_while_another_command_has_the_host(self, lane: Lane) -> None:
         one, two = lane.command(), lane.command()
@@ -368,19 +369,15 @@ class TestFresh:
         assert lane.pid() == first
 
     def test_after_the_keeper_was_killed(self, lane: Lane) -> None:
-        first = lane.told()
-        os.kill(first["ppid"], signal.SIGKILL)
-        assert gone(first["pid"])  # at the end of its input
-        (left,) = [path for path in lane.folder.iterdir() if path.is_socket()]
+        first = lane.kill_keeper()
+        left = lane.socket()
         second = lane.pid()
         assert second != first["pid"]
         assert lane.pid() == second
         assert left.is_socket()
 
     def test_while_another_command_makes_a_keeper(self, lane: Lane) -> None:
-        first = lane.told()
-        os.kill(first["ppid"], signal.SIGKILL)
-        assert gone(first["pid"])
+        lane.kill_keeper()
         (path,) = lane.folder.glob("*.lock")
         with path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -474,7 +471,7 @@ class TestOthers:
     @as_other_user
     def test_a_command_of_another_user(self, lane: Lane) -> None:
         first = lane.pid()
-        (path,) = [path for path in lane.folder.iterdir() if path.is_socket()]
+        path = lane.socket()
         for opened in (path, lane.folder):
             opened.chmod(0o777)
         ask = (
@@ -495,10 +492,8 @@ class TestOthers:
 
     @as_other_user
     def test_a_keeper_of_another_user(self, lane: Lane) -> None:
-        first = lane.told()
-        os.kill(first["ppid"], signal.SIGKILL)
-        assert gone(first["pid"])
-        (path,) = [path for path in lane.folder.iterdir() if path.is_socket()]
+        lane.kill_keeper()
+        path = lane.socket()
         path.unlink()
         lent = (
             "import os, socket, sys\nlistener = socket.socket(fileno=int(sys.argv[1]));"
@@ -570,6 +565,7 @@ class TestRun:
             )
         assert len(notes.read_text().split()) == 1
 
+    @pytest.mark.slow
     @pytest.mark.skipif(
         not (made_folder() / "warm-runtime").is_file(),
         reason="scripts/directml/setup.sh has not run",

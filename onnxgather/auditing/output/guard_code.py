@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from onnxgather.core.files import script_filled_in
+
 _CPP = """\
 #include <cstdint>
 #include <stdexcept>
@@ -28,19 +30,6 @@ void check(Ort::Session& guard, const std::vector<const char*>& names, const std
 }
 """  # noqa: E501
 
-_JAVASCRIPT = """\
-import * as ort from "onnxruntime-web"; // in Node.js: "onnxruntime-node"
-
-const guard = await ort.InferenceSession.create(PATH);
-
-// Throws the numbers of the contract's rules that inputs of the model break.
-export async function check(inputs) {
-  const asked = guard.inputNames.map((name) => [name, inputs[name]]);
-  const { ok, broken } = await guard.run(Object.fromEntries(asked));
-  if (!ok.data[0]) throw new RangeError(`The inputs break rules of the contract: ${[...broken.data]}`);
-}
-"""  # noqa: E501
-
 
 def cpp_check(guard_file: str) -> str:
     """Return a function of C++ that asks a guard.
@@ -61,7 +50,7 @@ def javascript_check(guard_file: str) -> str:
     Args:
         guard_file: The name of the guard's file.
     """
-    return _JAVASCRIPT.replace("PATH", _literal(guard_file))
+    return script_filled_in("auditing/output/guard.mjs", PATH=_literal(guard_file))
 
 
 def _literal(text: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.reference import reference
-from onnxgather.core.files import filled_in
+from onnxgather.core.files import script_filled_in
 from onnxgather.core.gather import gather_of
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 
@@ -99,12 +99,10 @@ def wpt_file(case: DescriptorCase) -> WptFile:
     """Return the file that a case belongs to."""
     method = WEBNN_METHODS[gather_of(case.descriptor).onnx]
     kind = "run-time-indices" if case.in_range else "out-of-range-indices"
-    start = filled_in(
-        f"{_TEMPLATES}/{kind}-start.js",
-        method=method,
-        largest=REQUIRED_RANK,
+    text = script_filled_in(
+        f"{_TEMPLATES}/{kind}.mjs", METHOD=method, LARGEST_RANK=REQUIRED_RANK
     )
-    end = filled_in(f"{_TEMPLATES}/{kind}-end.js", method=method)
+    start, _, end = text.partition("  TESTS,\n")
     path = f"{WPT_FOLDER}/{method}-{kind}.https.any.js"
     return WptFile(path, start.encode(), end.encode())
 
@@ -122,29 +120,29 @@ def wpt_test(case: DescriptorCase, expected: Array) -> bytes:
     data_shape = list(gather.data)
     index_shape = list(gather.indices)
     operands = f"{data_type} {data_shape} and {index_type} {index_shape} indices"
-    options = ""
+    arguments = [f"{{input: '{method}Input'}}", f"{{indices: '{method}Indices'}}"]
     if not gather.has_tuples:
-        options = f", {{options: {{axis: {gather.number}}}}}"
+        arguments.append(f"{{options: {{axis: {gather.number}}}}}")
     outside = ""
     if not case.in_range:
         positions = _numbers(_positions_outside(case), indent=6)
         outside = f"      outOfRangePositions: {positions},\n"
-    test = filled_in(
-        f"{_TEMPLATES}/test.js",
-        name=f"{method} {operands}: {case.name}",
-        method=method,
-        data=_numbers(case.data, indent=10),
-        data_shape=data_shape,
-        data_type=data_type,
-        indices=_numbers(case.indices, indent=10),
-        index_shape=index_shape,
-        index_type=index_type,
-        options=options,
-        outside=outside,
-        output=_numbers(expected, indent=10),
-        output_shape=list(gather.output),
+    array = script_filled_in(
+        f"{_TEMPLATES}/tests.mjs",
+        NAME=f"{method} {operands}: {case.name}",
+        METHOD=method,
+        DATA=_numbers(case.data, indent=10),
+        DATA_SHAPE=data_shape,
+        DATA_TYPE=data_type,
+        INDICES=_numbers(case.indices, indent=10),
+        INDEX_SHAPE=index_shape,
+        INDEX_TYPE=index_type,
+        ARGUMENTS=f"[{', '.join(arguments)}]",
+        OUTPUT=_numbers(expected, indent=10),
+        OUTPUT_SHAPE=list(gather.output),
     )
-    return test.encode()
+    test = array.removeprefix("[\n").removesuffix("];\n")
+    return test.replace("      OUTSIDE,\n", outside).encode()
 
 
 def _positions_outside(case: DescriptorCase) -> Array:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from shutil import which
+from typing import TypeAlias
 
-from onnxgather.checking.lanes.directml import DirectMLLane
-from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Lane
+from onnxgather.checking.lanes.directml import DirectMLLane, find_host
+from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.checking.lanes.python import ModelLane, model_lane, target_of_lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.core.checks import check_name, sequence, shown
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.execution.elsewhere.hosts import (
+    WINDOWS_LANE,
+    find_runtime,
+    windows_host,
+)
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES, RUNTIME_NAME
 from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
     PROVIDERS,
+    SHORT_NAMES,
     WEB_PROVIDERS,
 )
 from onnxgather.core.options import DEFAULT_OPSET, Target
@@ -30,6 +37,12 @@ REFERENCE = "reference"
 
 Naming it changes nothing.
 """
+
+OpenedLane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane
+"""A lane that is opened by its name."""
+
+EVALUATOR = "onnx-reference"
+"""The name of the lane of ONNX's own evaluator."""
 
 LONGEST_LABEL = 64
 """The most characters of a lane's label."""
@@ -43,7 +56,7 @@ def open_lanes(
     timeout: float = CASE_TIMEOUT,
     adapters: Mapping[str, str] | None = None,
     opset: int = DEFAULT_OPSET,
-) -> list[Lane]:
+) -> list[OpenedLane]:
     """Return the lanes of some names, not started.
 
     Args:
@@ -78,7 +91,7 @@ def open_lanes(
     for name in {**pythons, **plugins}:
         if name not in names:
             listed.append(name)
-    bases = {name.partition("@")[0] for name in listed}
+    bases = {base_of(name) for name in listed}
     for name in adapters:
         _check_adapter_name(name)
         # Case: no lane is named for the adapter, so it has one of its own name.
@@ -92,11 +105,11 @@ def open_lanes(
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
         _check_label(name)
 
-    lanes: list[Lane] = []
+    lanes: list[OpenedLane] = []
     for name in listed:
         python = pythons.get(name)
-        lane: Lane
-        base = name.partition("@")[0]
+        lane: OpenedLane
+        base = base_of(name)
         if base == DIRECTML_DLL:
             lane = DirectMLLane(name, python, timeout)
         elif base in adapters or base in OTHER_RUNTIMES:
@@ -114,7 +127,47 @@ def open_lanes(
     return lanes
 
 
-def _runs_models(lane: Lane) -> bool:
+def base_of(name: str) -> str:
+    """Return the name of a lane without its label."""
+    return name.partition("@")[0]
+
+
+def lanes_set_up() -> list[str]:
+    """Return the names of the lanes whose hosts are set up on this machine."""
+    names: list[str] = []
+    if find_host() is not None:
+        names.append(DIRECTML_DLL)
+    for name, provider in (PROVIDERS | WEB_PROVIDERS).items():
+        if find_runtime(provider):
+            names.append(name)
+    if os.path.isfile(windows_host()):
+        names.append(WINDOWS_LANE)
+    return names
+
+
+def lanes_installed(
+    listed: Iterable[str], runtimes: Iterable[str], named: Collection[str] = ()
+) -> list[str]:
+    """Return the names of the lanes that an environment has.
+
+    Args:
+        listed: The full names of the providers that its ONNX Runtime lists.
+        runtimes: The other runtimes whose modules it has. onnxgather itself brings
+            onnx, so that the evaluator is always there and no lane for it is.
+        named: Lanes to leave out, by the short or full names of their providers.
+    """
+    names: list[str] = []
+    for provider in listed:
+        name = SHORT_NAMES.get(provider, provider)
+        if name not in named and provider not in named:
+            names.append(name)
+    for runtime in runtimes:
+        if runtime not in (*named, EVALUATOR):
+            names.append(runtime)
+    return names
+
+
+def _runs_models(lane: OpenedLane) -> bool:
     """Return whether a lane runs ONNX models, which have a target."""
     if isinstance(lane, ModelLane):
         return not lane.provider.runs_programs

@@ -279,7 +279,7 @@ class DirectMLLane:
         self._host: Host | None = None
 
     @property
-    def folder(self) -> str:
+    def place(self) -> str:
         """The folder of the host."""
         return str(_folder(self._folder))
 

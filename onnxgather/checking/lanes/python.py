@@ -59,9 +59,6 @@ from onnxgather.core.model.values import loaded
 from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
 
-_IS_ABSENT = "No module named 'onnxruntime'"
-"""What Python says, at the end of its sentence, where onnxruntime is not installed."""
-
 
 @dataclass
 class ModelLane:
@@ -91,6 +88,21 @@ class ModelLane:
         self._target: Target = target_of(provider.name, self.target)
         self._operators = kernels.operators_of(provider, self._target, self.operators)
         self._worker = Worker(self.python, self.timeout, self.host)
+        self._about = About({})
+
+    @property
+    def place(self) -> str:
+        """The interpreter, or the host."""
+        provider = self.provider
+        if not self.host:
+            return self.python
+        if not provider.in_browser:
+            return self.host[0]
+        # The last argument of a browser's command is the folder that the page needs.
+        folder = self.host[-1]
+        if provider.library and provider.needs_webnn:
+            return f"{folder}, in a browser with WebNN"
+        return folder
 
     @property
     def is_for_webnn(self) -> bool:
@@ -114,7 +126,7 @@ class ModelLane:
         meant = None
         self._worker.timeout = START_CASES * self.timeout
         try:
-            about = self._worker.about()
+            about = self._about = self._worker.about()
             not_run = self._why_not_started()
             if not_run is not None and self.provider.name not in about.providers:
                 meant, not_run = self._lane_meant(not_run)
@@ -327,7 +339,7 @@ class ModelLane:
             detail: What Python says of the import.
         """
         # Case: it is installed, and does not load, such as without a library of CUDA.
-        if not detail.endswith(_IS_ABSENT):
+        if self._about.installed:
             return f"{self.python} cannot import onnxruntime: {detail}"
         wheel = self.provider.wheel
         if not wheel or self.provider.system:
@@ -448,14 +460,11 @@ def interpreter(path: str | None) -> str:
 def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provider:
     """Return the provider that a lane's name begins with."""
     provider_name = name.partition("@")[0]
+    option = f"--adapter {provider_name}=FILE.py"
+    cure = f"; a lane on a runtime of your own needs {option}"
     try:
-        return find_provider(provider_name, *OTHER_RUNTIMES)
-    except ProviderError as error:
-        # Case: the name is like no other, perhaps that of a runtime of one's own.
-        if plugin is None and "did you mean" not in str(error):
-            option = f"--adapter {provider_name}=FILE.py"
-            cure = f"a lane on a runtime of your own needs {option}"
-            raise ProviderError(f"{error}; {cure}") from None
+        return find_provider(provider_name, *OTHER_RUNTIMES, cure=cure)
+    except ProviderError:
         if plugin is None:
             raise
     rule = "a plugin library must come with ONNX Runtime's full name of its provider"

@@ -87,6 +87,11 @@ class RuntimeLane:
         self._timeout = timeout
         self._worker = AdapterWorker(self.python, self.adapter, timeout)
 
+    @property
+    def place(self) -> str:
+        """The interpreter."""
+        return self.python
+
     def start(self) -> LaneInfo:
         """Start the runtime, and try whether its adapter tells truly what ran."""
         about = AdapterInfo({})

@@ -44,7 +44,7 @@ from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import from_dict
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.options import Target
-from onnxgather.core.output.page import SCRIPTS, compressed, described, filled, packed
+from onnxgather.core.output.page import compressed, described, filled, packed
 from onnxgather.core.output.picture import picture_of
 from onnxgather.core.output.result_states import BAD, BEST_TO_WORST, STATES
 
@@ -87,8 +87,7 @@ def html(report: Report) -> bytes:
         "more": escape(f"{more} {models_ran(report)}".rstrip()),
         "mood": mood,
     }
-    scripts = (*SCRIPTS, "../../checking/report/cases", "../../checking/report/matrix")
-    return filled("checking/report/page", texts, _data(report), scripts)
+    return filled("checking/report/page", texts, _data(report))
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -140,7 +139,7 @@ def _packed_data(
 ) -> dict[str, Any]:
     """Return the groups, the different results, and the cases of a page.
 
-    The script reads a case as a row: see `readCase` in cases.js.
+    The script reads a case as a row: see `readCase` in cases.mjs.
     """
     cause_numbers: dict[tuple[int, str], int] = {}
     for number, cause in enumerate(report_causes):

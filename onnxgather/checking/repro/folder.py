@@ -32,7 +32,7 @@ from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import WEB_PROVIDERS
-from onnxgather.core.files import filled_in
+from onnxgather.core.files import filled_in, packaged_text
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
 from onnxgather.core.programs.writer import program_files
@@ -302,7 +302,7 @@ def write_folder(
     elif library:
         contents = _arrays_of(trial)
         contents["model.onnx"] = trial.question.model
-        contents["repro.html"] = _page(difference, trial, library)
+        contents["repro.html"] = _page_of_model(difference, trial, library)
     else:
         contents = runnable(case, title, difference.info.provider, trial)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
@@ -323,13 +323,7 @@ def _page_of_program(difference: Difference, trial: Trial) -> bytes:
     """Return a page that runs a WebNN program in any browser that has WebNN."""
     data = _arrays_of_page(difference, trial)
     data["module"] = trial.question.model.decode()
-    page = filled_in(
-        "checking/repro/repro_webnn.html.template",
-        title=escape(difference.title),
-        data=_in_script(data),
-        digest="DIGEST",
-    )
-    return _with_digest(page)
+    return _page("repro_webnn", difference, data)
 
 
 def _arrays_of_page(difference: Difference, trial: Trial) -> dict[str, object]:
@@ -345,39 +339,47 @@ def _arrays_of_page(difference: Difference, trial: Trial) -> dict[str, object]:
     return {"inputs": inputs, "expected": expected, "rule": rule}
 
 
-def _in_script(data: Mapping[str, object]) -> str:
-    """Return data as JSON in which no text ends the script that holds it."""
-    return json.dumps(data).replace("<", "\\u003c")
+def _page(
+    name: str, difference: Difference, data: Mapping[str, object], **texts: str
+) -> bytes:
+    """Return a page that allows its own script alone, by its digest.
+
+    Args:
+        name: The name of the template and of the script.
+        difference: The difference that the page shows.
+        data: What the script reads.
+        texts: What else the template has.
+    """
+    script = packaged_text(f"checking/repro/{name}.mjs")
+    # The element of the script begins with the end of a line.
+    digest = sha256(f"\n{script}".encode()).digest()
+    page = filled_in(
+        f"checking/repro/{name}.html.template",
+        title=escape(difference.title),
+        # No text in the data ends the element that holds it.
+        data=json.dumps(data).replace("<", "\\u003c"),
+        script=script,
+        digest=f"sha256-{_base64(digest)}",
+        **texts,
+    )
+    return page.encode()
 
 
-def _with_digest(page: str) -> bytes:
-    """Return a page that allows its own script alone, by its digest as it is now."""
-    script = page.partition('<script type="module">')[2].partition("</script>")[0]
-    digest = _base64(sha256(script.encode()).digest())
-    return page.replace("'DIGEST'", f"'sha256-{digest}'", 1).encode()
-
-
-def _page(difference: Difference, trial: Trial, library: str) -> bytes:
+def _page_of_model(difference: Difference, trial: Trial, library: str) -> bytes:
     """Return a page that runs a model by onnxruntime-web.
 
     The reader of the page names the folder of onnxruntime-web.
     """
+    info = difference.info
     data = _arrays_of_page(difference, trial)
     data["model"] = _base64(trial.question.model)
-    data["first"] = _first_of_page(difference.info)
+    data["first"] = _first_of_page(info)
     data["library"] = library
-    data["provider"] = _WAYS[difference.info.provider]
+    data["provider"] = _WAYS[info.provider]
     # The WebNN provider of onnxruntime-web evaluates texts.
     evaluates = " 'unsafe-eval'" if data["provider"] == "webnn" else ""
-    page = filled_in(
-        "checking/repro/repro.html.template",
-        title=escape(difference.title),
-        version=escape(difference.info.versions.get("onnxruntime", "")),
-        data=_in_script(data),
-        evaluates=evaluates,
-        digest="DIGEST",
-    )
-    return _with_digest(page)
+    version = escape(info.versions.get("onnxruntime", ""))
+    return _page("repro", difference, data, version=version, evaluates=evaluates)
 
 
 def _first_of_page(info: LaneInfo) -> dict[str, object]:

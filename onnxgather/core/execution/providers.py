@@ -296,7 +296,7 @@ def target_of(
     return target
 
 
-def find_provider(name: object, *others: str) -> Provider:
+def find_provider(name: object, *others: str, cure: str = "") -> Provider:
     """Return the provider of a short or full name.
 
     A full name that the table does not have is taken as it is.
@@ -304,6 +304,7 @@ def find_provider(name: object, *others: str) -> Provider:
     Args:
         name: The name.
         others: Names that the caller accepts too, for the message.
+        cure: The end of the message where no name is near.
 
     Raises:
         ProviderError: The name is neither a short name of the table nor a full name.
@@ -325,7 +326,8 @@ def find_provider(name: object, *others: str) -> Provider:
         raise ProviderError(f"{rule}, {what}; {cure}")
     similar_names = [*others, *_BY_NAME, *_OTHER_TOOLS.values()]
     own_name = _OTHER_TOOLS.get(text.lower(), text)
-    raise ProviderError(f"{rule}{suggestion(own_name, similar_names)}")
+    hint = suggestion(own_name, similar_names) or cure
+    raise ProviderError(f"{rule}{hint}")
 
 
 def known_difference_rows() -> list[dict[str, Any]]:

@@ -331,7 +331,7 @@ def environment() -> dict[str, Any]:
     Returns:
         `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by
         provider; `records_nodes`, whether it records which provider runs a node. Else
-        `fault`: why not.
+        `fault`: why not; and `installed`, whether the module onnxruntime is there.
     """
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     offers: dict[str, Any] = {"versions": versions}
@@ -345,6 +345,9 @@ def environment() -> dict[str, Any]:
         offers["devices"] = _devices_by_provider(runtime)
     except (ImportError, AttributeError) as error:  # the first request fails likewise
         offers["fault"] = line(error)
+        # Else the module, or one that it imports, does not load.
+        is_absent = isinstance(error, ModuleNotFoundError)
+        offers["installed"] = not (is_absent and error.name == "onnxruntime")
     return offers
 
 

@@ -155,11 +155,10 @@ def renew_entry(
     add_entry(model, metadata, weights)
 
 
-def is_as_written(stream: BinaryIO) -> bool | None:
-    """Return whether the model in a file is as onnxgather wrote it, to the byte.
+def entries_in(stream: BinaryIO) -> list[Property]:
+    """Return the entries of the model in a file; none if it holds no model.
 
-    It is None if onnxgather did not write it: the file is no model, or one without an
-    entry. The graph is not parsed, as it may be large.
+    The graph is not parsed, as it may be large.
     """
     from google.protobuf.message import DecodeError
 
@@ -168,8 +167,17 @@ def is_as_written(stream: BinaryIO) -> bool | None:
     try:
         properties = properties_in(stream)
     except DecodeError:
-        return None
-    own = [found for found in properties if found.key.startswith(KEY)]
+        return []
+    return [found for found in properties if found.key.startswith(KEY)]
+
+
+def is_as_written(stream: BinaryIO) -> bool | None:
+    """Return whether the model in a file is as onnxgather wrote it, to the byte.
+
+    It is None if onnxgather did not write it: the file is no model, or one without an
+    entry.
+    """
+    own = entries_in(stream)
     if not own:
         return None
     # Case: somebody merged models of onnxgather, which writes one entry.

@@ -2,24 +2,26 @@
 
 All pages share a frame, a style sheet and scripts, which are in this folder. The
 template of a page, and a script of its own, are at the path that `filled` accepts. The
-scripts read the data of the page as JSON; what is only shown on demand is compressed.
+scripts are modules of JavaScript; a page has its own and all that this imports, as one
+module. They read the data of the page as JSON; what is only shown on demand is
+compressed.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import posixpath
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from onnxgather.core.descriptors.operators import Descriptor
+from onnxgather.core.files import packaged_text
 from onnxgather.core.lowering.graph import ONNX_TYPES
 from onnxgather.core.lowering.show import Description, describe
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
@@ -30,8 +32,8 @@ CHUNK = 32
 The page unpacks a chunk when the first of its cases is opened.
 """
 
-SCRIPTS = ("dom", "data", "graph", "grids", "arrows", "picture", "details")
-"""The scripts in this folder that pages share, in the order in which they run."""
+_IMPORT = re.compile(r'^import \{[^}]*\} from "([^"]+)";\n', re.MULTILINE)
+"""An import of a script."""
 
 _GRAPH_FIELDS = ("target", "opset", "choice", "inputs", "constants", "nodes")
 """The fields of a description that a page shows of a graph."""
@@ -42,39 +44,53 @@ _TYPES = {number: data_type.name for data_type, number in ONNX_TYPES.items()}
 
 def filled_part(template: str, texts: Mapping[str, str]) -> str:
     """Return a part of a page, made from a template; see `filled`."""
-    html = _resource(f"{template}.html")
+    html = packaged_text(f"{template}.html")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], html)
 
 
-def filled(
-    template: str,
-    texts: Mapping[str, str],
-    data: Mapping[str, Any],
-    scripts: Sequence[str] = SCRIPTS,
-) -> bytes:
+def filled(template: str, texts: Mapping[str, str], data: Mapping[str, Any]) -> bytes:
     """Return a page, made from a template.
 
     Args:
         template: The path of the template below the package, without `.html`. The
-            page's own script is beside it.
+            page's own script, a `.mjs` file, is beside it.
         texts: The texts that replace the names in the template.
         data: The data that the scripts read.
-        scripts: The names of the scripts that run before the page's own.
     """
     parts = {name: text.encode() for name, text in texts.items()}
-    parts["style"] = _resource("core/output/page.css").encode()
-    paths = [f"core/output/{name}.js" for name in scripts]
-    paths.append(f"{template}.js")
-    parts["script"] = "".join(map(_resource, paths)).encode()
+    parts["style"] = packaged_text("core/output/page.css").encode()
+    parts["script"] = script_of(f"{template}.mjs").encode()
     parts["data"] = _embedded({"chunk": CHUNK, "types": _TYPES, **data})
     # The data of a large report takes more memory than the page.
     del data
-    content = _resource(f"{template}.html")
-    frame = _resource("core/output/frame.html").replace("{{content}}", content)
+    content = packaged_text(f"{template}.html")
+    frame = packaged_text("core/output/frame.html").replace("{{content}}", content)
     # All names are replaced in one pass: a name within a text or the data stays.
     return re.sub(
         rb"\{\{(\w+)\}\}", lambda match: parts[match[1].decode()], frame.encode()
     )
+
+
+def script_of(path: str) -> str:
+    """Return a script of the package and all that it imports as one module.
+
+    Each stands before those that import it. No two of them define one name, so that
+    none needs its imports any more.
+    """
+    texts: dict[str, str] = {}
+    _add_script(path, texts)
+    return "".join(texts.values())
+
+
+def _add_script(path: str, texts: dict[str, str]) -> None:
+    """Add a script and what it imports to texts by their paths."""
+    text = packaged_text(path)
+    for name in _IMPORT.findall(text):
+        imported = posixpath.normpath(f"{posixpath.dirname(path)}/{name}")
+        if imported not in texts:
+            _add_script(imported, texts)
+    text = _IMPORT.sub("", text)
+    texts[path] = re.sub("^export ", "", text, flags=re.MULTILINE)
 
 
 def compressed(details: Iterable[Any]) -> Iterator[str]:
@@ -88,7 +104,7 @@ def compressed(details: Iterable[Any]) -> Iterator[str]:
 
 
 def packed(value: Any) -> str:
-    """Return a value as JSON, by zlib, in base64, which `unpacked` in data.js reads."""
+    """Return a value as JSON, by zlib, in base64; `unpacked` in data.mjs reads it."""
     # A name that is not Unicode is escaped, so that the text is ASCII.
     encoder = json.JSONEncoder(separators=(",", ":"))
     compressor = zlib.compressobj(9)
@@ -142,9 +158,3 @@ def _embedded(data: Any) -> bytes:
         # Case: a name that is not Unicode, which only the standard library escapes.
         text = json.dumps(msgspec.to_builtins(data)).encode()
     return text.replace(b"<", b"\\u003c")
-
-
-@cache
-def _resource(path: str) -> str:
-    """Return the text of a file of the package."""
-    return files("onnxgather").joinpath(path).read_text(encoding="utf-8")

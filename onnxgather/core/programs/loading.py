@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from mmap import ACCESS_READ, mmap
 from os import PathLike, fspath
 
 from onnxgather.core.checks import check_type, shown
@@ -12,7 +11,7 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, tensors
 from onnxgather.core.errors import FileFormatError, OnnxGatherError, located
 from onnxgather.core.files import is_model
-from onnxgather.core.model.own import KEY, ModelEntry, entries_of, own_entry
+from onnxgather.core.model.own import KEY, ModelEntry, entries_in, entries_of, own_entry
 from onnxgather.core.model.protos import external_files
 from onnxgather.core.model.values import (
     DIRECTML_NAMES,
@@ -121,11 +120,8 @@ def model_with_entry(path: str) -> ModelProto | None:
         OnnxGatherError: The file cannot be read.
     """
     try:
-        with (
-            open(path, "rb") as stream,
-            mmap(stream.fileno(), 0, access=ACCESS_READ) as content,
-        ):
-            if content.find(KEY.encode()) < 0:
+        with open(path, "rb") as stream:
+            if not entries_in(stream):
                 return None
     # Case: whoever reads the file next says what is wrong with it.
     except (OSError, ValueError):

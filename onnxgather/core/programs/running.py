@@ -170,7 +170,7 @@ def execute(
             if is_file and not force and real_path not in written:
                 is_free = has_bytes(path, command.header, content)
                 command.target.require(is_free, NOT_REPLACED)
-            replace_file(path, command.header, content, follow=allow_outside)
+            replace_file(path, [command.header, content], allow_outside)
         written.add(real_path)
         return printable(path).encode()
 

@@ -109,7 +109,8 @@ function placements() {
 
 function elsewhere(provider) {
   const other = (placements() ?? []).find((each) => each.provider !== provider);
-  if (!other?.first) return ["elsewhere", `some node would run on ${other?.provider ?? "the CPU"}`, null];
+  if (!other?.first)
+    return ["elsewhere", `some node would run on ${other?.provider ?? "the CPU"}`, null];
   const { name, operator } = other.first;
   const node = { name, operator, provider: other.provider };
   return ["elsewhere", `${name} (${operator}) runs on ${other.provider}`, node];
@@ -191,7 +192,8 @@ async function run({ ort, session }, feed, blobs, parts) {
   said.length = 0;
   try {
     const output = (await unlessRejected(session.run(inputs)))[session.outputNames[0]];
-    if (!(output.type in ARRAYS)) return "the output is no array of numbers, but text or several arrays";
+    if (!(output.type in ARRAYS))
+      return "the output is no array of numbers, but text or several arrays";
     const data = await output.getData(true);
     const offset = parts.reduce((length, part) => length + part.byteLength, 0);
     parts.push(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
@@ -242,8 +244,11 @@ const way = library ? MODELS : PROGRAMS;
 
 let kept;
 function keeps(model, setup) {
-  return kept?.setup === setup && kept.model.length === model.length &&
-    model.every((byte, place) => byte === kept.model[place]);
+  return (
+    kept?.setup === setup &&
+    kept.model.length === model.length &&
+    model.every((byte, place) => byte === kept.model[place])
+  );
 }
 
 async function answer(request, blobs) {

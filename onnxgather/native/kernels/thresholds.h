@@ -7,11 +7,11 @@
    - B, an AMD EPYC of family 26, on 2026-11-22, with the kernels of that day: AVX-512, 48 KiB,
      1 MiB and 32 MiB.
 
-   A build with one number changed took turns with the build as it is (scripts/bench_builds.py).
+   A build with one number changed took turns with the build as it is (scripts/bench.py).
    "1024: A 6.0 (8b)" says that on A workload 8b takes 6.0 times as long with 1024. Workloads are
    those of scripts/bench_workloads.py; the names of random shapes begin with r. A ratio from 0.9 to
    1.1 is no difference. Of minima and medians the smaller ratio is told. What this header says of A
-   beside benchmarks/thresholds.json was measured on fewer workloads at a time. */
+   beside docs/decisions/native.md was measured on fewer workloads at a time. */
 #ifndef ONNXGATHER_THRESHOLDS_H
 #define ONNXGATHER_THRESHOLDS_H
 

@@ -68,6 +68,13 @@ GIVEN = ("--range", "words=0:31", "--shape", "words=2,12")
 REMAP = str(MODELS / "image_remap.onnx")
 
 
+@pytest.fixture
+def shows_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.mark.usefixtures("shows_colours")
 @pytest.mark.parametrize(
     ("arguments", "colour"),
     [
@@ -80,20 +87,15 @@ REMAP = str(MODELS / "image_remap.onnx")
     ],
 )
 def test_the_first_line_has_the_colour_of_harm_if_a_wrong_input_can_leave(
-    arguments: tuple[str, ...], colour: str, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...], colour: str
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.delenv("NO_COLOR", raising=False)
     first_line = call("audit", *arguments).stdout.splitlines()[0]
     assert first_line.startswith(f"\x1b[1;{colour}m")
     assert first_line.endswith("\x1b[0m")
 
 
-def test_a_colour_in_a_name_is_escaped(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+@pytest.mark.usefixtures("shows_colours")
+def test_a_colour_in_a_name_is_escaped(tmp_path: Path) -> None:
     path = tmp_path / "\x1b[31mred.onnx"
     path.write_bytes(KEYWORDS.read_bytes())
     first_line = call("audit", str(path)).stdout.splitlines()[0]

@@ -41,6 +41,7 @@ def test_each_gather_has_a_picture_of_what_it_got_in_the_run() -> None:
     assert values(second) == ["3 4 5 0 1 2", "1 0", "0 1 2 3 4 5"]
     assert (second["type"], second["indexType"]) == ("FLOAT32", "INT64")
     assert (second["level"], second["graphs"]) == ("3_0", [])
+    assert "answers" not in first
 
 
 def test_a_gather_that_did_not_run_has_no_picture() -> None:
@@ -51,10 +52,8 @@ def test_a_gather_that_did_not_run_has_no_picture() -> None:
 
 
 def test_an_index_out_of_range_is_drawn_with_what_directml_reads() -> None:
-    table = np.arange(40.0, dtype=np.float32).reshape(10, 4)
-    made = model(
-        TWO[:1], [info("ids", INT64, [6])], ["rows"], [constant("table", table)]
-    )
+    table = constant("table", np.arange(40.0, dtype=np.float32).reshape(10, 4))
+    made = model(TWO[:1], [info("ids", INT64, [6])], ["rows"], [table])
     (picture,) = pictures(made, {"ids": np.array([0, 1, 2, 3, 12, 5])})
     # Three of each dimension, about the index, what it reads, and where that goes.
     assert values(picture) == [
@@ -64,23 +63,19 @@ def test_an_index_out_of_range_is_drawn_with_what_directml_reads() -> None:
     ]
     assert picture["picture"]["outside"] == [4]
     assert picture["picture"]["links"][3] == [16, 39, (4,)]
-    assert picture["answers"] == {
-        "cpu": "The node fails.",
-        "directml": (
-            "No error: returns another element of the tensor, here `input[9,3]`"
-        ),
-    }
+    read = "No error: returns another element of the tensor, here `input[9,3]`"
+    assert picture["answers"] == {"cpu": "The node fails.", "directml": read}
 
 
-def test_no_answer_is_drawn_for_indices_in_range() -> None:
-    first, _ = pictures(chain(), {"ids": np.array([1, 0])})
-    assert "answers" not in first
-
-
-def test_of_a_loop_the_execution_with_the_index_out_of_range_is_drawn() -> None:
-    (picture,) = pictures(looped(), {"ids": np.array([3, 2]), "trips": np.array(9)})
-    assert picture["picture"]["outside"] == [1]
-    assert values(picture)[1] == "-4 -5"
+@pytest.mark.parametrize(
+    ("trips", "outside", "indices"), [(9, [1], "-4 -5"), (3, None, "3 2")]
+)
+def test_of_a_loop_the_first_execution_with_an_index_out_of_range_is_drawn(
+    trips: int, outside: list[int] | None, indices: str
+) -> None:
+    (picture,) = pictures(looped(), {"ids": np.array([3, 2]), "trips": np.array(trips)})
+    assert picture["picture"].get("outside") == outside
+    assert values(picture)[1] == indices
 
 
 def test_a_cropped_table_is_not_drawn_with_what_directml_reads(
@@ -92,22 +87,25 @@ def test_a_cropped_table_is_not_drawn_with_what_directml_reads(
     assert picture["picture"]["output"] == []
 
 
-@pytest.mark.slow
-def test_an_operator_that_is_no_gather_has_no_picture() -> None:
-    at = constant("at", np.zeros((4, 3), np.int64))
-    put = node("ScatterElements", ["table", "at", "table"], "put", "scatter")
-    made = model([*TWO, put], [IDS], ["again", "put"], [TABLE, at])
-    found = pictures(made, {"ids": np.array([1, 0])})
-    assert [bool(picture) for picture in found] == [True, True, False]
+WORDS = constant("words", np.array(["a", "b"], dtype=object))
+NARROW = constant("narrow", np.zeros((1, 2), np.int64))
+AT = constant("at", np.zeros((4, 3), np.int64))
 
 
-@pytest.mark.slow
-def test_data_that_directml_does_not_gather_has_no_picture() -> None:
-    words = constant("words", np.array(["a", "b"], dtype=object))
-    gather = node("Gather", ["words", "ids"], "chosen")
-    made = model([gather, *TWO], [IDS], ["again"], [TABLE, words])
-    found = pictures(made, {"ids": np.array([1, 0])})
-    assert [bool(picture) for picture in found] == [False, True, True]
+@pytest.mark.parametrize(
+    ("other", "stored"),
+    [
+        # No gather, no type of DirectML, and sizes that it refuses.
+        (node("ScatterElements", ["table", "at", "table"], "other"), AT),
+        (node("Gather", ["words", "ids"], "other"), WORDS),
+        (node("GatherElements", ["table", "narrow"], "other"), NARROW),
+    ],
+)
+def test_what_directml_does_not_gather_has_no_picture(other: Any, stored: Any) -> None:
+    made = model([other, *TWO], [IDS], ["other", "again"], [TABLE, stored])
+    nothing, *others = pictures(made, {"ids": np.array([1, 0])})
+    assert nothing == {}
+    assert all(others)
 
 
 @pytest.mark.slow
@@ -128,15 +126,6 @@ def test_a_node_that_onnx_forbids_has_a_picture_without_an_output() -> None:
     }
 
 
-@pytest.mark.slow
-def test_a_gather_that_directml_refuses_has_no_picture() -> None:
-    which = constant("which", np.zeros((1, 2), np.int64))
-    gather = node("GatherElements", ["table", "which"], "some", "odd")
-    made = model([gather, *TWO], [IDS], ["some", "again"], [TABLE, which])
-    found = pictures(made, {"ids": np.array([1, 0])})
-    assert [bool(picture) for picture in found] == [False, True, True]
-
-
 def looped() -> Any:
     """Return a model whose loop gathers rows, with indices that fall by one."""
     state = [info("k", INT64, []), info("on", BOOL, []), info("at", INT64, [2])]
@@ -151,46 +140,41 @@ def looped() -> Any:
     return model([loop], [IDS, info("trips", INT64, [])], ["rows"], [TABLE])
 
 
-@pytest.mark.slow
-def test_a_gather_of_a_loop_has_a_picture_of_its_first_execution() -> None:
-    (picture,) = pictures(looped(), {"ids": np.array([3, 2]), "trips": np.array(3)})
-    assert values(picture)[1] == "3 2"
-
-
 WILD = constant("ids", np.array([0, 7, 1]))
 
 
-def test_a_constant_out_of_range_has_a_picture_without_a_run() -> None:
-    made = model(TWO[:1], [info("x", FLOAT, [3, 3])], ["rows", "x"], [TABLE, WILD])
-    (picture,) = pictures(made)
-    assert values(picture) == ["3 4 5 6 7 8 9 10 11", "0 7 1", "0 1 2 11 11 11 3 4 5"]
+@pytest.mark.parametrize(
+    ("has_data", "data", "output"),
+    [
+        (True, "3 4 5 6 7 8 9 10 11", "0 1 2 11 11 11 3 4 5"),
+        # Only a run has these elements.
+        (False, "? ? ? ? ? ? ? ? ?", "? ? ? ? ? ? ? ? ?"),
+    ],
+)
+def test_a_constant_out_of_range_has_a_picture_without_a_run(
+    has_data: bool, data: str, output: str
+) -> None:
+    inputs = [] if has_data else [info("table", FLOAT, [4, 3])]
+    stored = [TABLE, WILD] if has_data else [WILD]
+    (picture,) = pictures(model(TWO[:1], inputs, ["rows"], stored))
+    assert values(picture) == [data, "0 7 1", output]
     assert picture["picture"]["outside"] == [1]
     assert picture["picture"]["links"][3] == [3, 11, (1,)]
-    assert "note" not in picture
     assert picture["answers"]["directml"] == (
         "No error: returns another element of the tensor, here `input[3,2]`"
     )
-
-
-def test_data_that_only_a_run_has_is_drawn_as_question_marks() -> None:
-    made = model(TWO[:1], [info("table", FLOAT, [4, 3])], ["rows"], [WILD])
-    (picture,) = pictures(made)
-    assert values(picture) == [" ".join("?" * 9), "0 7 1", " ".join("?" * 9)]
-    assert picture["picture"]["links"][3] == [3, 11, (1,)]
-    assert picture["note"] == (
+    note = (
         "The audit ran no inputs. Each question mark is an element that a run computes."
     )
+    assert picture.get("note") == (None if has_data else note)
 
 
-@pytest.mark.parametrize("sizes", [[4, "n"], [2**20, 3]], ids=["open", "large"])
-def test_data_of_sizes_that_are_open_or_large_has_no_picture(sizes: Any) -> None:
-    # The indices leave the axis of either size.
-    wild = constant("ids", np.array([2**21]))
-    made = model(TWO[:1], [info("table", FLOAT, sizes)], ["rows"], [wild])
-    assert pictures(made) == [{}]
-
-
-def test_a_constant_in_range_has_no_picture_without_a_run() -> None:
-    right = constant("ids", np.array([0, 3, 1]))
-    made = model(TWO[:1], [info("x", FLOAT, [3, 3])], ["rows", "x"], [TABLE, right])
+@pytest.mark.parametrize(
+    ("sizes", "indices"), [([4, "n"], [9]), ([2**20, 3], [2**21]), ([4, 3], [0, 3, 1])]
+)
+def test_data_of_open_or_large_sizes_or_indices_in_range_make_no_picture(
+    sizes: Any, indices: list[int]
+) -> None:
+    ids = constant("ids", np.array(indices))
+    made = model(TWO[:1], [info("table", FLOAT, sizes)], ["rows"], [ids])
     assert pictures(made) == [{}]

@@ -27,12 +27,14 @@ from onnxgather.checking.corpus.groups import GROUPS
 from onnxgather.checking.node_models import bare_model
 from onnxgather.core.descriptors.arrays import axis_sizes, elements
 from onnxgather.core.descriptors.datatypes import INDEX_TYPES
+from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.descriptors.strides import overlaps
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.write import check_model
 from onnxgather.core.options import OutOfRange
 
 OPERATORS = sorted(og.OPERATORS)
+ROLES = ("InputTensor", "IndicesTensor", "OutputTensor")
 POLICIES: tuple[OutOfRange, ...] = get_args(OutOfRange)
 
 
@@ -161,20 +163,18 @@ def test_cases_have_every_rank_of_the_indices() -> None:
 def test_cases_have_every_number_of_leading_ones_in_every_tensor() -> None:
     found: set[tuple[str, str, int]] = set()
     for _, desc in described():
-        three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-        for name, tensor in zip(("input", "indices", "output"), three, strict=True):
+        for name, tensor in tensors(desc).items():
             ones = next(
                 (k for k, n in enumerate(tensor.sizes) if n > 1), len(tensor.sizes)
             )
             found.add((desc.operator, name, ones))
-    assert set(product(OPERATORS, ("input", "indices", "output"), range(8))) <= found
+    assert set(product(OPERATORS, ROLES, range(8))) <= found
 
 
 def test_every_tensor_of_every_operator_has_every_layout() -> None:
     kinds: dict[str, set[tuple[str, str]]] = {operator: set() for operator in OPERATORS}
     for _, desc in described():
-        three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-        for name, tensor in zip(("input", "indices", "output"), three, strict=True):
+        for name, tensor in tensors(desc).items():
             kinds[desc.operator] |= {(name, kind) for kind in lies(tensor)}
     either = {
         "packed",
@@ -185,8 +185,8 @@ def test_every_tensor_of_every_operator_has_every_layout() -> None:
         "longer and strided",
     }
     inputs = either | {"aligned", "broadcast", "overlapping", "owned"}
-    wanted = set(product(("input", "indices"), inputs))
-    wanted |= set(product(("output",), either | {"aligned"}))
+    wanted = set(product(ROLES[:2], inputs))
+    wanted |= set(product(ROLES[2:], either | {"aligned"}))
     assert kinds == dict.fromkeys(OPERATORS, wanted)
 
 
@@ -468,8 +468,7 @@ def test_random_cases_cover_the_descriptors() -> None:
         seen["types"].add((case.operator, case.data_type, case.index_type))
         seen["ranks"].add((case.operator, case.dimension_count))
         seen["in range"].add((case.operator, case.index_type, case.in_range))
-        three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-        for name, tensor in zip(("input", "indices", "output"), three, strict=True):
+        for name, tensor in tensors(desc).items():
             seen["lies"] |= {(name, kind) for kind in lies(tensor)}
         assert math.prod(desc.output_tensor.sizes) <= 400
         total += 1

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,36 +184,24 @@ CRASHED = "ended its process: its folder has no output.npy"
 NO_FOLDER = "ended its process, or never ran: it has no folder"
 
 
-def remove(name: str) -> Callable[[Path], None]:
-    def change(answers: Path) -> None:
-        shutil.rmtree(answers / name)
-
-    return change
+def remove(answers: Path, name: str) -> None:
+    shutil.rmtree(answers / name)
 
 
-def emptied(*names: str) -> Callable[[Path], None]:
-    def change(answers: Path) -> None:
-        for name in names:
-            for file in (answers / name).iterdir():
-                file.unlink()
-
-    return change
+def empty(answers: Path, *names: str) -> None:
+    for name in names:
+        for file in (answers / name).iterdir():
+            file.unlink()
 
 
-def refused(name: str) -> Callable[[Path], None]:
-    def change(answers: Path) -> None:
-        emptied(name)(answers)
-        (answers / name / "error.txt").write_text("not\n  supported")
-
-    return change
+def refuse(answers: Path, name: str) -> None:
+    empty(answers, name)
+    (answers / name / "error.txt").write_text("not\n  supported")
 
 
-def returned(name: str, array: Array) -> Callable[[Path], None]:
-    def change(answers: Path) -> None:
-        emptied(name)(answers)
-        np.save(answers / name / "output.npy", array)
-
-    return change
+def answer_with(answers: Path, name: str, array: Array) -> None:
+    empty(answers, name)
+    np.save(answers / name / "output.npy", array)
 
 
 def both(answers: Path) -> None:
@@ -223,28 +211,28 @@ def both(answers: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "name", "state", "kind", "reason"),
     [
-        (emptied(VALID), VALID, "ERROR", "broken", CRASHED),
-        (remove(VALID), VALID, "ERROR", "broken", NO_FOLDER),
+        ((empty, VALID), VALID, "ERROR", "broken", CRASHED),
+        ((remove, VALID), VALID, "ERROR", "broken", NO_FOLDER),
         # A crash is no refusal, whatever stands beside it.
-        (emptied(OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
-        (emptied(OUTSIDE, BESIDE_OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
-        (remove(FORBIDDEN), FORBIDDEN, "ERROR", "broken", NO_FOLDER),
+        ((empty, OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
+        ((empty, OUTSIDE, BESIDE_OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
+        ((remove, FORBIDDEN), FORBIDDEN, "ERROR", "broken", NO_FOLDER),
         (
-            refused(VALID),
+            (refuse, VALID),
             VALID,
             "ERROR",
             "failed",
             "my-runtime failed: not supported",
         ),
         (
-            returned(OUTSIDE, np.zeros((2, 3), "f4")),
+            (answer_with, OUTSIDE, np.zeros((2, 3), "f4")),
             OUTSIDE,
             "DIFF",
             "not-refused",
             "must refuse, but returned ",
         ),
         (
-            returned(FORBIDDEN, np.zeros((2, 3), "f4")),
+            (answer_with, FORBIDDEN, np.zeros((2, 3), "f4")),
             FORBIDDEN,
             "DIFF",
             "not-refused",
@@ -252,28 +240,28 @@ def both(answers: Path) -> None:
         ),
         # A refusal counts only beside the right answer to a valid case.
         (
-            refused(BESIDE_OUTSIDE),
+            (refuse, BESIDE_OUTSIDE),
             OUTSIDE,
             "ERROR",
             "failed",
             f"my-runtime failed: {BESIDE_OUTSIDE}: not supported",
         ),
         (
-            emptied(BESIDE_OUTSIDE),
+            (empty, BESIDE_OUTSIDE),
             OUTSIDE,
             "ERROR",
             "broken",
             f"{BESIDE_OUTSIDE}: {CRASHED}",
         ),
         (
-            returned(BESIDE_OUTSIDE, np.zeros(1, "f4")),
+            (answer_with, BESIDE_OUTSIDE, np.zeros(1, "f4")),
             OUTSIDE,
             "DIFF",
             "shape",
             "with indices of zero: expected shape ",
         ),
         (
-            refused(BESIDE_FORBIDDEN),
+            (refuse, BESIDE_FORBIDDEN),
             FORBIDDEN,
             "NOT-RUN",
             "unproved",
@@ -281,7 +269,7 @@ def both(answers: Path) -> None:
             " failed: not supported",
         ),
         (
-            both,
+            (both,),
             VALID,
             "ERROR",
             "broken",
@@ -290,7 +278,7 @@ def both(answers: Path) -> None:
     ],
 )
 def test_a_case_without_its_right_answer_is_told(
-    change: Callable[[Path], None],
+    change: tuple[Any, ...],
     name: str,
     state: str,
     kind: str,
@@ -298,7 +286,8 @@ def test_a_case_without_its_right_answer_is_told(
     answers: Path,
     read: ExportedCases,
 ) -> None:
-    change(answers)
+    how, *arguments = change
+    how(answers, *arguments)
     results = judged(answers, read)
     result = results.pop(name)
     assert (result.state, result.kind) == (state, kind), result
@@ -311,7 +300,7 @@ def test_a_case_without_its_right_answer_is_told(
 def test_a_folder_in_place_of_an_output_is_told(
     answers: Path, read: ExportedCases
 ) -> None:
-    emptied(VALID)(answers)
+    empty(answers, VALID)
     (answers / VALID / "output.npy").mkdir()
     lane = AnswersLane(str(answers), {**read.answers, "x": f"{VALID}/output.npy"})
     report = check_all(read.cases, [lane], known=())
@@ -326,96 +315,77 @@ def no_answer(answers: Path) -> None:
             shutil.rmtree(path)
 
 
-def without(name: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        (folder / name).unlink()
-
-    return change
+def without(folder: Path, name: str) -> None:
+    (folder / name).unlink()
 
 
-def without_folder(folder: Path) -> None:
-    shutil.rmtree(folder)
+def with_runtime(answers: Path, text: str) -> None:
+    (answers / "runtime.json").write_text(text)
 
 
-def with_runtime(text: str) -> Callable[[Path], None]:
-    def change(answers: Path) -> None:
-        (answers / "runtime.json").write_text(text)
-
-    return change
-
-
-def with_folders(*names: str) -> Callable[[Path], None]:
-    def change(answers: Path) -> None:
-        for name in names:
-            (answers / name).mkdir(parents=True)
-
-    return change
+def with_folders(answers: Path, *names: str) -> None:
+    for name in names:
+        (answers / name).mkdir(parents=True)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (
-            no_answer,
+            (no_answer,),
             "{}: must have an answer, CASE/output.npy or CASE/error.txt, got none, so"
             " that no case can be judged",
         ),
         (
-            without("runtime.json"),
+            (without, "runtime.json"),
             '{}: must have a runtime.json such as {{"name": "my-runtime", "version":'
             ' "1.2.0"}}, got none',
         ),
         (
-            without_folder,
+            (shutil.rmtree,),
             "{}: must be a folder of answers, got no folder",
         ),
         (
-            with_runtime('{"name": "my runtime", "version": "1"}'),
+            (with_runtime, '{"name": "my runtime", "version": "1"}'),
             "{}/runtime.json: $.name must be a full name such as CPUExecutionProvider,"
             " DirectML.dll or opencv",
         ),
         (
-            with_runtime('{"name": "x"}'),
+            (with_runtime, '{"name": "x"}'),
             "{}/runtime.json: $ must have version",
         ),
         (
-            with_runtime('{"name": "x", "version": "1", "versions": {}}'),
+            (with_runtime, '{"name": "x", "version": "1", "versions": {}}'),
             "{}/runtime.json: $ must not have versions",
         ),
         (
-            with_folders("gather/float32/int64/sideways", "a", "b", "c"),
+            (with_folders, "gather/float32/int64/sideways", "a", "b", "c"),
             "{}: each folder must be that of a case of the export, got 'a', 'b', 'c'"
             " and 1 more",
         ),
     ],
 )
 def test_a_folder_of_something_else_is_an_error(
-    change: Callable[[Path], None], sentence: str, answers: Path, read: ExportedCases
+    change: tuple[Any, ...], sentence: str, answers: Path, read: ExportedCases
 ) -> None:
-    change(answers)
+    how, *arguments = change
+    how(answers, *arguments)
     with pytest.raises(FileFormatError) as caught:
         AnswersLane(str(answers), read.answers)
     assert str(caught.value) == sentence.format(answers)
 
 
-def with_index(**fields: Any) -> Callable[[Path], None]:
-    """Return what changes fields of an index; None leaves a field out."""
-
-    def change(folder: Path) -> None:
-        path = folder / "index.json"
-        index = {**json.loads(path.read_text()), **fields}
-        kept = {name: value for name, value in index.items() if value is not None}
-        path.write_text(json.dumps(kept))
-
-    return change
+def with_index(folder: Path, fields: dict[str, Any]) -> None:
+    """Change fields of an index; None leaves a field out."""
+    path = folder / "index.json"
+    index = {**json.loads(path.read_text()), **fields}
+    kept = {name: value for name, value in index.items() if value is not None}
+    path.write_text(json.dumps(kept))
 
 
-def with_file(name: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("{}")
-
-    return change
+def with_file(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("{}")
 
 
 AGAIN = "export the corpus again, and run it again"
@@ -425,62 +395,63 @@ AGAIN = "export the corpus again, and run it again"
     ("change", "sentence"),
     [
         (
-            without("index.json"),
+            (without, "index.json"),
             "{}: must be a folder that onnxgather corpus export wrote, got no"
             " index.json in it",
         ),
         (
-            with_index(made_by="onnxgather extract 0.1.0"),
+            (with_index, {"made_by": "onnxgather extract 0.1.0"}),
             "{}: must be a folder that onnxgather corpus export wrote, got another"
             " index.json",
         ),
         (
-            with_index(files_digest=None),
+            (with_index, {"files_digest": None}),
             "{}: must be an export with digests, got that of an earlier version;"
             f" {AGAIN}",
         ),
         (
-            with_index(format="xml"),
+            (with_index, {"format": "xml"}),
             "{}/index.json: $.format must be a value that docs/provider-ci.md lists,"
             " got 'xml'",
         ),
         (
-            with_index(format="wpt"),
+            (with_index, {"format": "wpt"}),
             "{}: must be an export that has answers, got Web Platform Tests, which"
             " compare their outputs themselves",
         ),
         (
-            with_index(digest="0", made_by="onnxgather corpus export 0.0.9"),
+            (with_index, {"digest": "0", "made_by": "onnxgather corpus export 0.0.9"}),
             f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
             f" onnxgather corpus export 0.0.9; {AGAIN}",
         ),
         (
-            with_index(cases=[]),
+            (with_index, {"cases": list[str]()}),
             f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
             f" onnxgather corpus export {VERSION}; {AGAIN}",
         ),
         (
-            with_file("cases.jsonl"),
+            (with_file, "cases.jsonl"),
             "{}: its files must be as they were exported, got changed, new or missing"
             f" files; {AGAIN}",
         ),
         (
-            with_file("refused/new"),
+            (with_file, "refused/new"),
             "{}: its files must be as they were exported, got changed, new or missing"
             f" files; {AGAIN}",
         ),
         (
-            without("cases.jsonl"),
+            (without, "cases.jsonl"),
             "{}: its files must be as they were exported, got changed, new or missing"
             f" files; {AGAIN}",
         ),
     ],
 )
 def test_another_export_is_an_error(
-    change: Callable[[Path], None], sentence: str, exported: Path, tmp_path: Path
+    change: tuple[Any, ...], sentence: str, exported: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
-    change(folder)
+    how, *arguments = change
+    how(folder, *arguments)
     with pytest.raises(FileFormatError) as caught:
         read_export(str(folder))
     assert str(caught.value) == sentence.format(folder)
@@ -527,7 +498,7 @@ def test_judge_writes_every_report_and_offers_no_command_that_cannot_run(
 def test_a_refusal_that_proves_nothing_is_no_success(
     words: list[str], answers: Path
 ) -> None:
-    refused(BESIDE_FORBIDDEN)(answers)
+    refuse(answers, BESIDE_FORBIDDEN)
     code, out, _ = outcome(*words)
     assert code == 3
     assert "my-runtime did not run 1 case\n" in out
@@ -536,8 +507,8 @@ def test_a_refusal_that_proves_nothing_is_no_success(
 def test_known_differences_are_written_and_read(
     words: list[str], answers: Path, tmp_path: Path
 ) -> None:
-    emptied(VALID)(answers)
-    refused(BESIDE_FORBIDDEN)(answers)
+    empty(answers, VALID)
+    refuse(answers, BESIDE_FORBIDDEN)
     known = str(tmp_path / "known.json")
     assert outcome(*words, "--write-known", known)[0] == 1
     entries = json.loads(Path(known).read_text())
@@ -547,14 +518,14 @@ def test_known_differences_are_written_and_read(
     assert code == 0
     assert out.splitlines()[-2].startswith("No new differences. my-runtime: ")
     # Known differences are of one version.
-    with_runtime('{"name": "my-runtime", "version": "1.3.0"}')(answers)
+    with_runtime(answers, '{"name": "my-runtime", "version": "1.3.0"}')
     assert outcome(*words, "--known", known)[0] == 1
 
 
 def test_shards_of_answers_become_the_whole(
     words: list[str], answers: Path, tmp_path: Path
 ) -> None:
-    emptied(VALID)(answers)
+    empty(answers, VALID)
     known = str(tmp_path / "known.json")
     whole = str(tmp_path / "whole.json")
     assert outcome(*words, "--write-known", known, f"--json={whole}")[0] == 1

@@ -309,11 +309,13 @@ def directml() -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.slow
 def test_directml_says_what_it_is(directml: Host) -> None:
     assert directml.info.version.startswith("1.")
     assert directml.info.feature_level >= "6_0"
 
 
+@pytest.mark.slow
 def test_directml_returns_the_references_bytes(directml: Host) -> None:
     output = np.array([2, 7, 5, 10, 8, 11, 11, 11], np.float32)
     assert ask(directml) == HostAnswer("done", 0, output.tobytes(), False)
@@ -329,6 +331,7 @@ def with_sizes(
     return {**ASKED, "tensors": tensors}
 
 
+@pytest.mark.slow
 def test_directml_refuses_an_invalid_descriptor(directml: Host) -> None:
     assert directml.ask(with_sizes([4, 4], [1, 2], [4, 2])).hresult == 0
     assert directml.ask(with_sizes([5, 3], [1, 2], [4, 2])) == HostAnswer(
@@ -337,6 +340,7 @@ def test_directml_refuses_an_invalid_descriptor(directml: Host) -> None:
     assert directml.ask(ASKED).stage == "done"
 
 
+@pytest.mark.slow
 def test_directml_lives_on_after_a_descriptor_that_ends_it(directml: Host) -> None:
     # DirectML 1.15.4 ends its program where an index size that should be 1 has no
     # place.

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rings import one_quick_in
+from lane_cases import DATA, pair, results, told
+from rings import one_quick_in, quick_alone
 from stub_runtime import environment
 
-import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes import open_lanes
-from onnxgather.checking.lanes.lane import Answer, AnswerKind, Lane
+from onnxgather.checking.lanes.lane import Answer, AnswerKind
 from onnxgather.checking.lanes.python import ModelLane
 from onnxgather.checking.node_models import tensor_bytes
-from onnxgather.checking.results import CaseResult
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -32,21 +31,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 STUB = "StubExecutionProvider"
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4]),
-    og.TensorDesc("INT64", [2]),
-    og.TensorDesc("FLOAT32", [2]),
-    axis=0,
-    index_dimensions=1,
-)
-DATA = np.array([1, 2, 3, 4], np.float32)
-
-
-def case(
-    *indices: int, name: str = "case", out_of_range: og.OutOfRange = "error"
-) -> Case:
-    """Return a gather of two elements of DATA."""
-    return DescriptorCase(name, DESC, DATA, np.array(indices or (3, 0)), out_of_range)
+ABSENT = "raise ModuleNotFoundError('absent', name='onnxruntime')"
 
 
 def stub(
@@ -55,14 +40,6 @@ def stub(
     """Return a lane on the stand-in."""
     python = environment(folder, change, banner)
     return ModelLane("stub", find_provider(STUB), python, timeout=timeout)
-
-
-def results(lane: Lane, *cases: Case) -> list[CaseResult]:
-    """Return what becomes of cases on one lane, which is closed after it."""
-    try:
-        return list(check_cases(cases, [lane], [lane.start()], ()))
-    finally:
-        lane.close()
 
 
 TYPES = "bool|float64|float32|float16|int64|int32|int16|int8|uint64|uint32|uint16|uint8"
@@ -100,25 +77,65 @@ def lied(folder: Path, lie: str, name: str = "answer", timeout: float = 30) -> A
     """
     lane = stub(folder, change)
     assert lane.start().not_run is None
-    assert lane.answer(case(1, 1)).kind is AnswerKind.FAILED  # from here on it lies
+    assert lane.answer(pair(1, 1)).kind is AnswerKind.FAILED  # from here on it lies
     worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
     worker.timeout = timeout
-    found = lane.answer(case(0, 0))
+    found = lane.answer(pair(0, 0))
     worker.timeout = 30
-    assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
+    assert lane.answer(pair(0, 0)).kind is AnswerKind.RAN
     lane.close()
     return found
 
 
-def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
-    """Return states and reasons."""
-    found = [result.results[0] for result in results(lane, *cases or (case(),))]
-    return [(result.state, result.reason) for result in found]
+DECLINED = (
+    f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
+)
+SESSION = "class InferenceSession(InferenceSession):\n"
+FORBIDS = """
+class SessionOptions:
+    def add_session_config_entry(self, key, value): setattr(self, key, value)
+class InferenceSession(InferenceSession):
+    def __init__(self, model, options, providers, enable_fallback):
+        if getattr(options, "session.disable_cpu_ep_fallback") == "1":
+            raise RuntimeError("This session contains graph nodes that are assigned to the"
+                               " default CPU EP, but fallback to CPU EP has been explicitly"
+                               " disabled by the user.")
+"""  # noqa: E501
+WHY = {
+    "absent": (
+        "PROVIDERS = ['CPUExecutionProvider']",
+        f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX"
+        f" Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
+    ),
+    "no start": (
+        f"{SESSION}    def open(self): raise RuntimeError('no device\\n was found')",
+        f"{STUB} cannot start: no device was found",
+    ),
+    "declined": ("PLACE = 'CPUExecutionProvider'", DECLINED),
+    "forbidden": (f"PLACE = 'CPUExecutionProvider'\n{FORBIDS}", DECLINED),
+    "folded": ("NODES = []", f"{STUB} must run a node, but none is left to run"),
+    "empty": (
+        "del InferenceSession",
+        "the module onnxruntime is empty, as uninstalling one of its wheels leaves it;"
+        f" reinstall an ONNX Runtime with {STUB}",
+    ),
+    "no runtime": (
+        ABSENT,
+        f"the environment of {STUB} does not contain ONNX Runtime; install an ONNX"
+        f" Runtime with {STUB}",
+    ),
+    "no assignment": (
+        "del InferenceSession.get_provider_graph_assignment_info",
+        f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record;"
+        " install 1.24.4 or later",
+    ),
+}
+"""Changes to the stand-in, and why nothing counts then."""
 
 
 class TestWhatCounts:
     def test_a_right_answer_with_proof_passes(self, tmp_path: Path) -> None:
-        (result,) = results(stub(tmp_path), case())
+        (result,) = results(stub(tmp_path), pair())
         (found,) = result.results
         assert (found.lane, found.state, found.nodes) == ("stub", "PASS", ("Gather",))
 
@@ -135,18 +152,10 @@ class TestWhatCounts:
         assert info.python == str(tmp_path / "python")
         assert info.not_run is None
 
-    def test_an_absent_provider_is_not_run(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path, "PROVIDERS = ['CPUExecutionProvider']")
-        assert told(lane) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} is not available (available: CPUExecutionProvider);"
-                    f" install an ONNX Runtime with {STUB}, or name its plugin library:"
-                    f" --plugin {STUB}=LIBRARY"
-                ),
-            )
-        ]
+    @pytest.mark.parametrize("why", quick_alone(["absent", "empty", "forbidden"], WHY))
+    def test_what_does_not_count_says_why(self, tmp_path: Path, why: str) -> None:
+        change, reason = WHY[why]
+        assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
 
     def test_a_provider_absent_from_this_environment_is_not_run(self) -> None:
         lane = ModelLane("directml", PROVIDERS["directml"])
@@ -154,54 +163,6 @@ class TestWhatCounts:
         assert state == "NOT-RUN"
         assert reason is not None
         assert reason.startswith("DmlExecutionProvider is not available (available: ")
-
-    def test_a_provider_that_cannot_start_is_not_run(self, tmp_path: Path) -> None:
-        change = """
-        class InferenceSession(InferenceSession):
-            def open(self): raise RuntimeError("no device\\n was found")
-        """
-        assert told(stub(tmp_path, change)) == [
-            ("NOT-RUN", f"{STUB} cannot start: no device was found")
-        ]
-
-    def test_a_node_that_the_provider_declines_is_not_run(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path, "PLACE = 'CPUExecutionProvider'")
-        assert told(lane) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} must run every node, but Gather (Gather) runs on"
-                    " CPUExecutionProvider"
-                ),
-            )
-        ]
-
-    def test_a_fallback_that_is_forbidden_says_which_node(self, tmp_path: Path) -> None:
-        change = """
-        PLACE = 'CPUExecutionProvider'
-        class SessionOptions:
-            def add_session_config_entry(self, key, value): setattr(self, key, value)
-        class InferenceSession(InferenceSession):
-            def __init__(self, model, options, providers, enable_fallback):
-                if getattr(options, "session.disable_cpu_ep_fallback") == "1":
-                    raise RuntimeError("This session contains graph nodes that are assigned to the"
-                                       " default CPU EP, but fallback to CPU EP has been explicitly"
-                                       " disabled by the user.")
-        """  # noqa: E501
-        assert told(stub(tmp_path, change)) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} must run every node, but Gather (Gather) runs on"
-                    " CPUExecutionProvider"
-                ),
-            )
-        ]
-
-    def test_a_model_that_folds_away_is_not_run(self, tmp_path: Path) -> None:
-        assert told(stub(tmp_path, "NODES = []")) == [
-            ("NOT-RUN", f"{STUB} must run a node, but none is left to run")
-        ]
 
     def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         self, monkeypatch: pytest.MonkeyPatch
@@ -221,7 +182,7 @@ class TestWhatCounts:
         lane = ModelLane("cpu", PROVIDERS["cpu"])
         lane.start()
         monkeypatch.setattr("onnxgather.checking.lanes.python.descriptor_model", folded)
-        answer = lane.answer(case())
+        answer = lane.answer(pair())
         lane.close()
         assert answer == Answer(
             AnswerKind.NOT_RUN,
@@ -230,39 +191,10 @@ class TestWhatCounts:
             detail="none is left to run",
         )
 
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        one_quick_in(
-            2,
-            [
-                (
-                    "del InferenceSession",
-                    (
-                        "the module onnxruntime is empty, as uninstalling one of its"
-                        f" wheels leaves it; reinstall an ONNX Runtime with {STUB}"
-                    ),
-                ),
-                (
-                    "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")",
-                    (
-                        f"the environment of {STUB} does not contain ONNX"
-                        " Runtime; install"
-                        f" an ONNX Runtime with {STUB}"
-                    ),
-                ),
-            ],
-        ),
-    )
-    def test_an_environment_without_onnx_runtime_is_not_run(
-        self, tmp_path: Path, change: str, reason: str
-    ) -> None:
-        assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
-
     def test_another_environment_without_onnx_runtime_says_what_to_install(
         self, tmp_path: Path
     ) -> None:
-        absent = "raise ModuleNotFoundError(\"No module named 'onnxruntime'\")"
-        python = environment(tmp_path, absent)
+        python = environment(tmp_path, ABSENT)
         reason = (
             f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
             " OpenVINO itself is the lane openvino-runtime"
@@ -358,7 +290,7 @@ class TestBadWorkers:
         """,
         )
         tail = f"; it printed: {printed}" if printed else " and printed nothing"
-        found = told(lane, case(0, 0), case(1, 1), case(2, 2), case(1, 2), case(3, 3))
+        found = told(lane, pair(0, 0), pair(1, 1), pair(2, 2), pair(1, 2), pair(3, 3))
         crashed = ("ERROR", reason + tail)
         assert found == [
             ("PASS", None),
@@ -408,21 +340,21 @@ class InferenceSession(InferenceSession):
         assert lane.start().not_run is None
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         worker.timeout = 0.5 if how is Breakdown.LATE else 30
-        answer = lane.answer(case(1, 1))
+        answer = lane.answer(pair(1, 1))
         worker.timeout = 30
         assert (answer.kind, answer.how, answer.detail) == (
             AnswerKind.BROKEN,
             how,
             detail,
         )
-        assert lane.answer(case(0, 0)).kind is AnswerKind.RAN
+        assert lane.answer(pair(0, 0)).kind is AnswerKind.RAN
         lane.close()
 
     def test_an_answer_of_a_lane_whose_interpreter_is_not_there(
         self, tmp_path: Path
     ) -> None:
         python = str(tmp_path / "none")
-        answer = ModelLane("stub", find_provider(STUB), python).answer(case())
+        answer = ModelLane("stub", find_provider(STUB), python).answer(pair())
         reason = f"{python} does not start: No such file or directory"
         assert answer == Answer(
             AnswerKind.BROKEN,
@@ -442,8 +374,8 @@ class InferenceSession(InferenceSession):
 """
         lane = stub(tmp_path, change)
         lane.start()
-        assert lane.answer(case()) == Answer(AnswerKind.REFUSED, "no such type")
-        assert lane.answer(case().wrapped_in()) == Answer(
+        assert lane.answer(pair()) == Answer(AnswerKind.REFUSED, "no such type")
+        assert lane.answer(pair().wrapped_in()) == Answer(
             AnswerKind.FAILED, "no memory", ("Gather",)
         )
         lane.close()
@@ -460,7 +392,7 @@ class InferenceSession(InferenceSession):
         """
         start = time.monotonic()
         found = told(
-            stub(tmp_path, change, timeout=2), case(0, 0), case(1, 1), case(2, 2)
+            stub(tmp_path, change, timeout=2), pair(0, 0), pair(1, 1), pair(2, 2)
         )
         assert found == [
             ("PASS", None),
@@ -479,7 +411,7 @@ class InferenceSession(InferenceSession):
                         except OSError: pass
                 return super().compute(data, indices)
         """
-        found = told(stub(tmp_path, change), case(0, 0), case(1, 1), case(2, 2))
+        found = told(stub(tmp_path, change), pair(0, 0), pair(1, 1), pair(2, 2))
         assert found[0] == found[2] == ("PASS", None)
         state, reason = found[1]
         assert state == "ERROR"
@@ -498,7 +430,7 @@ class InferenceSession(InferenceSession):
                 return super().compute(data, indices)
         """
         lane = stub(tmp_path, change, banner="print('an environment says hello')")
-        assert told(lane, *[case()] * 30) == [("PASS", None)] * 30
+        assert told(lane, *[pair()] * 30) == [("PASS", None)] * 30
 
     def test_what_a_worker_printed_is_cut(self, tmp_path: Path) -> None:
         change = """
@@ -595,14 +527,6 @@ class InferenceSession(InferenceSession):
                     "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
                 ),
                 (
-                    "ran(['float32', [-1, -2], 0]), FLOATS",
-                    "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
-                ),
-                (
-                    "ran(['float32', [2**62, 2**62], 0]), FLOATS",
-                    "Python int too large to convert to C ssize_t",
-                ),
-                (
                     "ran(['float32', [2**32, 2**32], 0]), FLOATS",
                     "Python int too large to convert to C ssize_t",
                 ),
@@ -625,15 +549,7 @@ class InferenceSession(InferenceSession):
                             " `$.outputs[0][0]`"
                         ),
                     )
-                    for name in (
-                        "O",
-                        "object",
-                        "V8",
-                        "datetime64[s]",
-                        ">f4",
-                        "f4,f4",
-                        "float",
-                    )
+                    for name in ("O", "datetime64[s]", ">f4", "f4,f4", "float")
                 ),
                 ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
                 (
@@ -725,7 +641,7 @@ class InferenceSession(InferenceSession):
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         worker._program.popen.kill()
         worker._program.popen.wait()
-        assert lane.answer(case()).kind is AnswerKind.RAN
+        assert lane.answer(pair()).kind is AnswerKind.RAN
         lane.close()
 
     def test_an_ended_lane_starts_no_other_worker(self, tmp_path: Path) -> None:
@@ -733,7 +649,7 @@ class InferenceSession(InferenceSession):
         lane.start()
         lane.close()
         ended = Answer(AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED)
-        assert lane.answer(case()) == ended
+        assert lane.answer(pair()) == ended
 
     def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
         change = """
@@ -747,7 +663,7 @@ class InferenceSession(InferenceSession):
         info = lane.start()
 
         def interrupted() -> Iterator[Case]:
-            yield case(1, 1)
+            yield pair(1, 1)
             time.sleep(0.5)
             raise KeyboardInterrupt
 
@@ -756,20 +672,6 @@ class InferenceSession(InferenceSession):
             list(check_cases(interrupted(), [lane], [info], ()))
         assert time.monotonic() - start < 20
 
-    def test_an_onnx_runtime_that_records_no_assignment_is_not_run(
-        self, tmp_path: Path
-    ) -> None:
-        change = "del InferenceSession.get_provider_graph_assignment_info"
-        assert told(stub(tmp_path, change)) == [
-            (
-                "NOT-RUN",
-                (
-                    f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does"
-                    " not record; install 1.24.4 or later"
-                ),
-            )
-        ]
-
     @pytest.mark.slow
     def test_thousands_of_cases_leave_memory_flat(self, tmp_path: Path) -> None:
         lane = stub(tmp_path)
@@ -777,10 +679,10 @@ class InferenceSession(InferenceSession):
         worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
         pid = worker._program.popen.pid
         for _ in range(300):
-            lane.answer(case())
+            lane.answer(pair())
         first = _resident(pid)
         for _ in range(1200):
-            lane.answer(case())
+            lane.answer(pair())
         assert _resident(pid) < first + 2**21
         lane.close()
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from folders import ROOT
+from lane_cases import pair, results, told, vector_gather
 from planted_adapter import planted
 
 import onnxgather as og
@@ -20,10 +21,9 @@ from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.foreign_memory import foreign_memory
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.adapter_worker import ADAPTERS
-from onnxgather.checking.lanes.lane import Lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.report.sentences import about_lane
-from onnxgather.checking.results import CaseResult, ForeignMemory, read_report
+from onnxgather.checking.results import ForeignMemory, read_report
 from onnxgather.checking.run import check_cases
 from onnxgather.cli.commands import main
 from onnxgather.core.errors import OnnxGatherError
@@ -33,41 +33,10 @@ forks = pytest.mark.skipif(
     sys.platform != "linux", reason="elsewhere no worker is forked, and messages differ"
 )
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4]),
-    og.TensorDesc("INT64", [2]),
-    og.TensorDesc("FLOAT32", [2]),
-    axis=0,
-    index_dimensions=1,
-)
-DATA = np.array([1, 2, 3, 4], np.float32)
-
-
-def case(
-    *indices: int, name: str = "case", out_of_range: og.OutOfRange = "error"
-) -> Case:
-    """Return a gather of two elements of DATA."""
-    array = np.array(indices or (3, 0))
-    return DescriptorCase(name, DESC, DATA, array, out_of_range)
-
 
 def lane_on(folder: Path, change: str = "", timeout: float = 30) -> RuntimeLane:
     """Return a lane on the planted adapter."""
     return RuntimeLane("planted", planted(folder, change), timeout=timeout)
-
-
-def results(lane: Lane, *cases: Case) -> list[CaseResult]:
-    """Return what becomes of cases on one lane, which is closed after it."""
-    try:
-        return list(check_cases(cases, [lane], [lane.start()], ()))
-    finally:
-        lane.close()
-
-
-def told(lane: Lane, *cases: Case) -> list[tuple[str, str | None]]:
-    """Return states and reasons."""
-    found = [result.results[0] for result in results(lane, *cases or (case(),))]
-    return [(result.state, result.reason) for result in found]
 
 
 def test_each_runtime_of_the_table_has_an_adapter_of_its_name() -> None:
@@ -97,7 +66,7 @@ def test_a_lane_runs_in_the_environment_that_was_made_for_it(
 
 
 def test_a_right_answer_passes(tmp_path: Path) -> None:
-    (result,) = results(lane_on(tmp_path), case())
+    (result,) = results(lane_on(tmp_path), pair())
     (found,) = result.results
     assert (found.lane, found.state, found.nodes) == ("planted", "PASS", ("Gather",))
 
@@ -107,11 +76,6 @@ def test_an_adapter_may_print_while_it_loads(tmp_path: Path) -> None:
     for text in (b"x" * 200_000, b"\x93gather\n"):
         change = f"sys.stdout.buffer.write({text!r})"
         assert told(lane_on(tmp_path, change)) == [("PASS", None)]
-
-
-def test_an_output_of_another_byte_order_has_its_values(tmp_path: Path) -> None:
-    swapped = "gather = lambda data, indices: data[indices].astype('>f4')"
-    assert told(lane_on(tmp_path, swapped)) == [("PASS", None)]
 
 
 def test_a_lane_says_its_runtime_and_versions(tmp_path: Path) -> None:
@@ -169,106 +133,83 @@ def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> Non
     assert (state, (found or "").partition("; ")[0]) == ("DIFF", reason)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
+LOAD = "def load(model, name): return "
+NUMBERS = "and no array of numbers"
+NO_ANSWER = {
+    f"{LOAD}lambda inputs: {{}}": "no output OutputTensor, but none",
+    f"{LOAD}None": "load returned NoneType, and no function",
+    f"{LOAD}lambda inputs: [1.0]": "outputs of type list, and no dict",
+    f"{LOAD}lambda inputs: {{'OutputTensor': [1]}}": f"OutputTensor as list, {NUMBERS}",
+    "gather = lambda data, indices: np.array(['a', 'b'])": (
+        f"OutputTensor as an array of <U1, {NUMBERS}"
+    ),
+    "gather = lambda data, indices: np.broadcast_to(data[:1], 2**30)": (
+        "OutputTensor of 4,294,967,296 bytes, and at most 2,147,483,648"
+    ),
+    "def ran(loaded): return 'Gather'": "ran returned str, and no list of names",
+    "def ran(loaded): raise ValueError('no')": "ran failed: no",
+}
+"""Adapters that do not do what docs/runtimes.md says, and what they do."""
+
+LIES = {
+    "[]": "nothing, and the model has Gather",
+    "['Mystery']": "Mystery, and the model has Gather",
+    "['Gather', 'Conv']": "Gather, Conv, but the model has no Conv",
+    "['GatherND']": "GatherND, but the model has no GatherND",
+}
+"""What an adapter says that it ran, and what is wrong with that."""
+
+ONCE = [
+    ("gather = lambda data, indices: data[indices].astype('>f4')", "PASS", None),
+    (
+        "def load(model, name): raise ValueError(f'no {name}')",
+        "ERROR",
+        "planted cannot run the model: no case",
+    ),
+    (
+        "def gather(data, indices): raise ValueError('no')",
+        "ERROR",
+        "planted failed: no",
+    ),
+    (
+        "def ran(loaded): return ['Gather']",
+        "NOT-RUN",
         (
-            "def load(model, name): return lambda inputs: {}",
-            "no output OutputTensor, but none",
+            "the adapter of planted says that Gather ran in a model that has Add alone,"
+            " so that it proves nothing"
         ),
+    ),
+    *(
+        (change, "ERROR", f"the adapter does not do what docs/runtimes.md says: {why}")
+        for change, why in NO_ANSWER.items()
+    ),
+    *(
         (
-            "def load(model, name): return None",
-            "load returned NoneType, and no function",
-        ),
-        (
-            "def load(model, name): return lambda inputs: [1.0]",
-            "outputs of type list, and no dict",
-        ),
-        (
-            'def load(model, name): return lambda inputs: {"OutputTensor": [1.0]}',
-            "OutputTensor as list, and no array of numbers",
-        ),
-        (
-            "gather = lambda data, indices: np.array(['a', 'b'])",
-            "OutputTensor as an array of <U1, and no array of numbers",
-        ),
-        (
-            "gather = lambda data, indices: np.broadcast_to(data[:1], 2**30)",
-            "OutputTensor of 4,294,967,296 bytes, and at most 2,147,483,648",
-        ),
-        ("def ran(loaded): return 'Gather'", "ran returned str, and no list of names"),
-        ("def ran(loaded): raise ValueError('no')", "ran failed: no"),
-    ],
-)
-def test_what_is_no_answer_is_an_error(
-    tmp_path: Path, change: str, reason: str
+            (
+                f"def ran(loaded): return {kinds} if b'Gather' in loaded.model else"
+                " ['Add']"
+            ),
+            "ERROR" if "but" in why else "NOT-RUN",
+            f"planted says that it ran {why}",
+        )
+        for kinds, why in LIES.items()
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "state", "reason"), ONCE)
+def test_what_becomes_of_one_case(
+    tmp_path: Path, change: str, state: str, reason: str | None
 ) -> None:
     if "def load" in change:
         change += "\ndel ran"
-    assert told(lane_on(tmp_path, change)) == [
-        ("ERROR", f"the adapter does not do what docs/runtimes.md says: {reason}")
-    ]
-
-
-@pytest.mark.parametrize(
-    ("kinds", "state", "reason"),
-    [
-        ([], "NOT-RUN", "planted says that it ran nothing, and the model has Gather"),
-        (
-            ["Mystery"],
-            "NOT-RUN",
-            "planted says that it ran Mystery, and the model has Gather",
-        ),
-        (
-            ["Gather", "Conv"],
-            "ERROR",
-            "planted says that it ran Gather, Conv, but the model has no Conv",
-        ),
-        (
-            ["GatherND"],
-            "ERROR",
-            "planted says that it ran GatherND, but the model has no GatherND",
-        ),
-    ],
-)
-def test_an_adapter_that_lies_of_what_ran_does_not_pass(
-    tmp_path: Path, kinds: list[str], state: str, reason: str
-) -> None:
-    change = f"""
-    def ran(loaded):
-        return {kinds} if b"Gather" in loaded.model else ["Add"]
-    """
     assert told(lane_on(tmp_path, change)) == [(state, reason)]
 
 
-def test_an_adapter_that_says_gather_whatever_ran_proves_nothing(
-    tmp_path: Path,
-) -> None:
-    change = "def ran(loaded): return ['Gather']"
-    assert told(lane_on(tmp_path, change)) == [
-        (
-            "NOT-RUN",
-            "the adapter of planted says that Gather ran in a model that has Add alone,"
-            " so that it proves nothing",
-        )
-    ]
-
-
 def test_without_ran_the_bytes_count_alone(tmp_path: Path) -> None:
-    (result,) = results(lane_on(tmp_path, "del ran"), case())
+    (result,) = results(lane_on(tmp_path, "del ran"), pair())
     (found,) = result.results
     assert (found.state, found.nodes) == ("PASS", ())
-
-
-def test_a_model_that_is_not_taken_and_a_run_that_fails_are_errors(
-    tmp_path: Path,
-) -> None:
-    refuses = "def load(model, name): raise ValueError(f'no {name}')"
-    assert told(lane_on(tmp_path, refuses)) == [
-        ("ERROR", "planted cannot run the model: no case")
-    ]
-    fails = "def gather(data, indices): raise ValueError('no')"
-    assert told(lane_on(tmp_path, fails)) == [("ERROR", "planted failed: no")]
 
 
 RAN_OF_RUN = """
@@ -301,7 +242,7 @@ def test_what_ran_for_valid_indices_counts_where_others_are_refused(
     tmp_path: Path,
 ) -> None:
     reason = "both refuse: IndicesTensor[0] must be in [-4, 4), got 9"
-    (result,) = results(lane_on(tmp_path, RAN_OF_RUN.format(fault="")), case(9, 0))
+    (result,) = results(lane_on(tmp_path, RAN_OF_RUN.format(fault="")), pair(9, 0))
     (found,) = result.results
     assert (found.state, found.reason, found.nodes) == ("PASS", reason, ("Gather",))
     lies = (
@@ -312,18 +253,18 @@ def test_what_ran_for_valid_indices_counts_where_others_are_refused(
     """
     )
     says = "planted says that it ran nothing, and the model has Gather"
-    assert told(lane_on(tmp_path, lies), case(9, 0)) == [("NOT-RUN", says)]
+    assert told(lane_on(tmp_path, lies), pair(9, 0)) == [("NOT-RUN", says)]
 
 
 def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
-    assert told(lane_on(tmp_path), case(9, 0)) == [
+    assert told(lane_on(tmp_path), pair(9, 0)) == [
         (
             "PASS",
             "both refuse: IndicesTensor[0] must be in [-4, 4), got 9",
         )
     ]
     clamps = "gather = lambda data, indices: data[np.clip(indices, -4, 3)]"
-    ((state, reason),) = told(lane_on(tmp_path, clamps), case(9, 0))
+    ((state, reason),) = told(lane_on(tmp_path, clamps), pair(9, 0))
     assert state == "DIFF"
     assert reason == (
         "must refuse, but returned the elements at the clamped indices:"
@@ -343,7 +284,7 @@ def test_what_the_adapter_cannot_pass_on_is_not_run_and_no_refusal(
             raise NotGivenError("an index above 8")
         return data[indices]
     """
-    assert told(lane_on(tmp_path, change), case(9, 0), case(3, 0)) == [
+    assert told(lane_on(tmp_path, change), pair(9, 0), pair(3, 0)) == [
         (
             "NOT-RUN",
             "the adapter of planted cannot pass the case on: an index above 8",
@@ -366,7 +307,7 @@ def test_a_case_after_one_that_must_be_refused_has_another_process(
             SPOILED.append(0)
         return data[np.clip(indices, -4, 3)]
     """
-    states = told(lane_on(tmp_path, change), case(9, 0), case(3, 0))
+    states = told(lane_on(tmp_path, change), pair(9, 0), pair(3, 0))
     assert [state for state, _ in states] == ["DIFF", "PASS"]
 
 
@@ -382,7 +323,7 @@ def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
         return data[indices] {fault}
     """
     wrong = change.format(fault="+ np.float32(len(RUNS) == 2)")
-    ((state, reason),) = told(lane_on(tmp_path, wrong), case(9, 0))
+    ((state, reason),) = told(lane_on(tmp_path, wrong), pair(9, 0))
     assert (state, (reason or "").partition(", ")[0]) == (
         "DIFF",
         "with indices of zero: 2 of 2 elements differ",
@@ -395,7 +336,7 @@ def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
             raise ValueError("the second")
         return data[np.clip(indices, -4, 3)]
     """
-    assert told(lane_on(tmp_path, fails), case(9, 0)) == [
+    assert told(lane_on(tmp_path, fails), pair(9, 0)) == [
         ("ERROR", "planted failed: with indices of zero it returned no output")
     ]
 
@@ -448,7 +389,7 @@ def test_a_case_that_ends_its_process_costs_itself_alone(
     tmp_path: Path, fault: str, reason: str
 ) -> None:
     lane = lane_on(tmp_path, AT_THREE.format(fault=fault))
-    cases = [case(0, 1), case(3, 0), case(1, 2), case(3, 3), case(0, 0)]
+    cases = [pair(0, 1), pair(3, 0), pair(1, 2), pair(3, 3), pair(0, 0)]
     assert told(lane, *cases) == [
         ("PASS", None),
         ("ERROR", reason),
@@ -474,7 +415,7 @@ def test_a_runtime_that_ends_between_cases_names_the_case_before(
     try:
         states: list[tuple[str, str | None]] = []
         for number, index in enumerate([3, 0, 0]):
-            item = case(index, 0, name=f"case-{number}")
+            item = pair(index, 0, name=f"case-{number}")
             (result,) = next(check_cases([item], [lane], [info], ())).results
             states.append((result.state, result.reason))
             time.sleep(1)
@@ -494,7 +435,7 @@ def test_the_frames_of_a_backtrace_are_left_out(tmp_path: Path) -> None:
                 file=sys.stderr,
             ); os._exit(3)"""
     lane = lane_on(tmp_path, AT_THREE.format(fault=fault))
-    ((_, reason),) = told(lane, case(3, 0))
+    ((_, reason),) = told(lane, pair(3, 0))
     assert reason is not None
     assert reason.endswith("; it printed: before aborting")
 
@@ -505,14 +446,14 @@ def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     change = f"open({str(counted)!r}, 'a').write('x')\n"
     fault = AT_THREE.format(fault="os.kill(os.getpid(), signal.SIGSEGV)")
     lane = lane_on(tmp_path, dedent(fault) + change)
-    states = [state for state, _ in told(lane, *[case(3, 0)] * 20, case(0, 0))]
+    states = [state for state, _ in told(lane, *[pair(3, 0)] * 20, pair(0, 0))]
     assert states == [*["ERROR"] * 20, "PASS"]
     assert counted.read_text() == "x"
 
 
 def test_a_hang_ends_in_time(tmp_path: Path) -> None:
     lane = lane_on(tmp_path, AT_THREE.format(fault="time.sleep(60)"), timeout=2)
-    assert told(lane, case(3, 0), case(1, 0)) == [
+    assert told(lane, pair(3, 0), pair(1, 0)) == [
         ("ERROR", "the runtime did not answer within 2 s; it printed: before"),
         ("PASS", None),
     ]
@@ -535,7 +476,7 @@ FOREIGN = "returned memory that is not the model's"
 
 def foreign(folder: Path, change: str, *cases: Case) -> tuple[str, str, str]:
     """Return the state, how foreign memory shows, and the end of the reason."""
-    (result,) = results(lane_on(folder, change), *(cases or [case()]))
+    (result,) = results(lane_on(folder, change), *(cases or [pair()]))
     (found,) = result.results
     return (
         found.state,
@@ -552,12 +493,12 @@ def test_the_bytes_around_an_input_are_told_as_foreign_memory(tmp_path: Path) ->
         read = [ctypes.string_at(address + 4 * int(i), 4) for i in indices]
         return np.frombuffer(b"".join(read), np.float32)
     """
-    assert foreign(tmp_path, change, case(1, 9)) == (
+    assert foreign(tmp_path, change, pair(1, 9)) == (
         "DIFF",
         "pattern",
         f"{FOREIGN}: elements hold the bytes that were put into free memory",
     )
-    assert foreign(tmp_path, change, case(1, 2)) == ("PASS", "None", "")
+    assert foreign(tmp_path, change, pair(1, 2)) == ("PASS", "None", "")
 
 
 def test_memory_that_was_never_written_is_told_as_foreign_memory(
@@ -609,13 +550,7 @@ def test_what_data_zeros_and_types_explain_is_not_foreign(
 
 
 def test_data_held_in_fewer_bits_are_not_foreign() -> None:
-    wide = og.GatherDesc(
-        og.TensorDesc("INT64", [4]),
-        og.TensorDesc("INT64", [2]),
-        og.TensorDesc("INT64", [2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    wide = vector_gather(4, 2, "INT64")
     data = np.array([2**40 + 5, -(2**50), 2**62, 7])
     asked = DescriptorCase("case", wide, data, np.array([0, 1]))
     for got in (data[:2].astype(np.int32).astype(np.int64), [2**31 - 1, -(2**31)]):
@@ -626,13 +561,7 @@ def test_data_held_in_fewer_bits_are_not_foreign() -> None:
 
 
 def test_floats_held_in_fewer_bits_are_not_foreign() -> None:
-    wide = og.GatherDesc(
-        og.TensorDesc("FLOAT64", [3]),
-        og.TensorDesc("INT64", [2]),
-        og.TensorDesc("FLOAT64", [2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    wide = vector_gather(3, 2, "FLOAT64")
     asked = DescriptorCase("case", wide, np.array([-4e269, 0.1, 1]), np.array([0, 1]))
     largest = float(np.finfo(np.float32).max)
     for got in ([-np.inf, 0.1], [-largest, float(np.float32(0.1))]):

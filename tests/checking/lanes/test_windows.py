@@ -124,14 +124,6 @@ class TestWithoutTheHost:
         assert errors == ""
 
     @pytest.mark.slow
-    def test_the_doctor_names_the_command(self, tmp_path: Path) -> None:
-        folder = tmp_path / "none"
-        checkup = examine({"cpu@windows": str(folder)}, python=environment(tmp_path))
-        assert f"cpu@windows: {NOT_SET_UP} {folder}" in [
-            one.what for one in checkup.findings
-        ]
-
-    @pytest.mark.slow
     def test_the_doctor_examines_it_where_it_is_set_up(
         self, cache: Path, tmp_path: Path
     ) -> None:
@@ -188,6 +180,7 @@ def native() -> Iterator[ModelLane]:
         yield lane
 
 
+@pytest.mark.slow
 @live
 class TestLive:
     def test_a_part_of_the_corpus_and_random_cases_give_the_reference_s_bytes(

@@ -21,6 +21,7 @@ from report_samples import (
     entry,
     gather_case,
     passed,
+    properties,
     report_of,
     small,
     spoiled,
@@ -142,32 +143,20 @@ def test_junit_takes_any_text() -> None:
     legal = "a\\x1b[31m\\x00b\\udc80\\u202e</name>\"'&\\n🦖"
     assert [suite.get("name") for suite in root] == [legal, "files"]
     assert [case.get("name") for case in root.iter("testcase")] == [legal, legal]
-    assert [
-        str(error.text).partition("\nonnxgather")[0] for error in root.iter("error")
-    ] == [
-        legal,
-        legal,
-    ]
-    assert legal in [found.get("value") for found in root.iter("property")]
+    for error in root.iter("error"):
+        assert str(error.text).partition("\nonnxgather")[0] == legal
+    assert properties(root)["v"] == legal
 
 
 ATTRIBUTES = {
-    "testsuites": {"name", "time", "tests", "failures", "errors"},
-    "testsuite": {
-        "name",
-        "tests",
-        "failures",
-        "errors",
-        "skipped",
-        "timestamp",
-        "time",
-    },
-    "properties": set[str](),
-    "property": {"name", "value"},
-    "testcase": {"name", "classname", "time"},
-    "failure": {"type", "message"},
-    "error": {"type", "message"},
-    "skipped": {"type", "message"},
+    "testsuites": "name time tests failures errors",
+    "testsuite": "name tests failures errors skipped timestamp time",
+    "properties": "",
+    "property": "name value",
+    "testcase": "name classname time",
+    "failure": "type message",
+    "error": "type message",
+    "skipped": "type message",
 }
 """The elements, and the attributes they may have, of the xUnit plugin's
 junit-10.xsd."""
@@ -176,7 +165,7 @@ junit-10.xsd."""
 def test_junit_has_the_shape_of_the_schema() -> None:
     root = ET.fromstring(junit(small()))
     for element in root.iter():
-        assert set(element.keys()) <= ATTRIBUTES[element.tag]
+        assert set(element.keys()) <= set(ATTRIBUTES[element.tag].split())
     for suite in root:
         assert {"name", "tests", "failures", "errors"} <= set(suite.keys())
         assert [child.tag for child in suite].count("properties") == 1

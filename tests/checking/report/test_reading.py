@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, probed
+from browser import NEEDS_CHROMIUM, probed
 from command_line import call
 from folders import MODELS
 from report_samples import small
@@ -14,7 +14,7 @@ from rings import quick_alone
 
 from onnxgather.checking.report import html
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = NEEDS_CHROMIUM
 
 NETWORK = MODELS / "networks" / "keywords.onnx"
 COMMANDS = {

@@ -7,7 +7,6 @@ import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 from report_samples import (
@@ -22,6 +21,7 @@ from report_samples import (
     entry,
     gather_case,
     passed,
+    properties,
     report_of,
     small,
 )
@@ -30,7 +30,7 @@ from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
 from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report.sentences import again, causes, verdict
-from onnxgather.checking.results import CaseResult, ForeignMemory, Invalid, Result
+from onnxgather.checking.results import ForeignMemory, Invalid, Report, Result
 from onnxgather.core.execution.elsewhere.child import Breakdown
 
 
@@ -78,251 +78,221 @@ def test_foreign_memory_comes_first() -> None:
     ]
 
 
-def verdict_of(
-    lanes: list[LaneInfo], *cases: CaseResult, **more: Any
-) -> tuple[str, str, str]:
-    return verdict(report_of(lanes, *cases, **more))
+GOOD, BAD, WRONG, ELSE = [
+    entry(gather_case(), result)
+    for result in (passed("openvino"), DIFF, KNOWN, ELSEWHERE)
+]
+PROVES_NOTHING = "1 not run, which proves nothing"
 
 
-def test_the_verdict_of_each_sort_of_report() -> None:
-    case = gather_case()
-    good, bad = entry(case, passed("openvino")), entry(case, DIFF)
-    assert verdict_of([OPENVINO], good, good) == (
-        "Everything agrees",
-        "2 cases on 1 lane: 2 agree bit for bit.",
-        "good",
-    )
-    assert verdict_of([OPENVINO], good, bad) == (
-        "1 finding",
-        "2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
-        "bad",
-    )
-    assert verdict(small()) == (
-        "3 findings; directml did not start. openvino: 1 known wrong",
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
         (
-            "6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed"
-            " known difference, 1 known, 7 not run, which proves nothing."
+            report_of([OPENVINO], GOOD, GOOD),
+            "good: Everything agrees; 2 cases on 1 lane: 2 agree bit for bit.",
         ),
-        "bad",
-    )
-    assert verdict_of([OPENVINO], good, entry(case, KNOWN)) == (
-        "No new differences. openvino: 1 known wrong",
-        "2 cases on 1 lane: 1 agree bit for bit, 1 known.",
-        "known",
-    )
-    assert verdict_of([OPENVINO], good, entry(case, ELSEWHERE)) == (
-        "No findings",
-        "2 cases on 1 lane: 1 agree bit for bit, 1 not run, which proves nothing.",
-        "open",
-    )
-    assert verdict_of([OPENVINO], entry(case, ELSEWHERE)) == (
-        "Nothing ran",
-        "1 case on 1 lane: 0 agree bit for bit, 1 not run, which proves nothing.",
-        "open",
-    )
-    required = replace(OPENVINO, required=True)
-    assert verdict_of([required], good, entry(case, ELSEWHERE))[::2] == (
-        "openvino did not run 1 case, though required",
-        "bad",
-    )
-    assert verdict_of([CPU]) == ("Nothing was checked", "0 cases on 1 lane.", "open")
-    assert verdict_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]) == (
-        "3 findings",
-        "0 cases on 1 lane: 1 invalid file, 2 unusable files.",
-        "bad",
-    )
-    assert verdict_of([OPENVINO], *[bad] * 1234)[0] == "1,234 findings"
+        (
+            report_of([OPENVINO], GOOD, BAD),
+            "bad: 1 finding; 2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
+        ),
+        (
+            small(),
+            "bad: 3 findings; directml did not start. openvino: 1 known wrong; 6 cases"
+            " on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known"
+            " difference, 1 known, 7 not run, which proves nothing.",
+        ),
+        (
+            report_of([OPENVINO], GOOD, WRONG),
+            "known: No new differences. openvino: 1 known wrong; 2 cases on 1 lane: 1"
+            " agree bit for bit, 1 known.",
+        ),
+        (
+            report_of([OPENVINO], GOOD, ELSE),
+            "open: No findings; 2 cases on 1 lane: 1 agree bit for bit,"
+            f" {PROVES_NOTHING}.",
+        ),
+        (
+            report_of([OPENVINO], ELSE),
+            "open: Nothing ran; 1 case on 1 lane: 0 agree bit for bit,"
+            f" {PROVES_NOTHING}.",
+        ),
+        (
+            report_of([replace(OPENVINO, required=True)], GOOD, ELSE),
+            "bad: openvino did not run 1 case, though required; 2 cases on 1 lane: 1"
+            f" agree bit for bit, {PROVES_NOTHING}.",
+        ),
+        (report_of([CPU]), "open: Nothing was checked; 0 cases on 1 lane."),
+        (
+            report_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]),
+            "bad: 3 findings; 0 cases on 1 lane: 1 invalid file, 2 unusable files.",
+        ),
+        (
+            report_of([OPENVINO], *[BAD] * 1234),
+            "bad: 1,234 findings; 1,234 cases on 1 lane: 0 agree bit for bit, 1,234"
+            " differences.",
+        ),
+        (
+            report_of([OPENVINO], BAD, planned=2, shard="1/2"),
+            "bad: 1 finding (shard 1/2 alone); 1 case on 1 lane: 0 agree bit for bit,"
+            " 1 difference.",
+        ),
+    ],
+)
+def test_the_verdict_of_each_sort_of_report(report: Report, said: str) -> None:
+    headline, more, mood = verdict(report)
+    assert f"{mood}: {headline}; {more}" == said
 
 
 def test_the_headline_counts_what_is_known_of_many_lanes_together() -> None:
     lanes = [replace(OPENVINO, name=f"openvino@{number}") for number in range(4)]
     results = [replace(KNOWN, lane=lane.name) for lane in lanes]
-    headline = verdict_of(lanes, entry(gather_case(), *results))[0]
+    headline = verdict(report_of(lanes, entry(gather_case(), *results))).headline
     assert headline == "No new differences. 4 known wrong on 4 lanes"
 
 
+IN = "gather/a --lanes openvino"
+
+
 @pytest.mark.parametrize(
-    ("name", "facts", "lane", "words"),
+    ("facts", "lane", "words"),
     [
-        ("gather/a", {}, {}, "--case gather/a --lanes openvino"),
-        ("gather/a", {}, {"state": "PASS"}, None),
-        ("gather/a", {}, {"state": "KNOWN"}, None),
+        ({}, {}, IN),
+        ({}, {"python": sys.executable}, IN),
+        ({}, {"python": "/x/python"}, "gather/a --lane openvino=/x/python"),
+        ({}, {"python": "python3"}, "gather/a --lane openvino=PYTHON"),
+        ({}, {"target": "portable"}, IN),
+        ({}, {"target": "cpu"}, f"{IN} --target cpu"),
         (
-            "gather/a",
-            {},
-            {"python": sys.executable},
-            "--case gather/a --lanes openvino",
-        ),
-        (
-            "gather/a",
-            {},
-            {"python": "/x/python"},
-            "--case gather/a --lane openvino=/x/python",
-        ),
-        (
-            "gather/a",
-            {},
-            {"python": "python3"},
-            "--case gather/a --lane openvino=PYTHON",
-        ),
-        ("gather/a", {}, {"target": "portable"}, "--case gather/a --lanes openvino"),
-        (
-            "gather/a",
-            {},
-            {"target": "cpu"},
-            "--case gather/a --lanes openvino --target cpu",
-        ),
-        (
-            "gather/a",
             {"wrapped": True},
             {"name": "openvino@cpu", "target": "cpu"},
-            "--case gather/a --lanes openvino@cpu --wrap",
+            f"{IN}@cpu --wrap",
         ),
         (
-            "random/1/2",
+            {"name": "random/1/2"},
             {},
-            {},
-            "--case random/1/2 --lanes openvino --out-of-range clamp",
+            "random/1/2 --lanes openvino --out-of-range clamp",
         ),
         (
-            "x.json: $.commands[0] (g)",
-            {"file": "x.json", "out_of_range": "zero"},
+            {"name": "x.json: $.commands[0] (g)", "file": "x.json"},
             {},
-            "--case 'x.json: $.commands[0] (g)' --lanes openvino --out-of-range zero",
+            "'x.json: $.commands[0] (g)' --lanes openvino --out-of-range clamp",
         ),
         (
-            "m.onnx: main graph: node 'a'",
-            {"out_of_range": "error"},
+            {"name": "m.onnx: main graph: node 'a'", "out_of_range": "error"},
             {},
-            (
-                "m.onnx --inputs INPUTS.npz --case 'm.onnx: main graph: node"
-                " '\"'\"'a'\"'\"'' --lanes openvino --out-of-range error"
-            ),
+            """'m.onnx: main graph: node '"'"'a'"'"'' --lanes openvino"""
+            " --out-of-range error",
         ),
     ],
 )
 def test_a_finding_has_the_command_that_runs_its_case_again(
-    name: str, facts: dict[str, Any], lane: dict[str, Any], words: str | None
+    facts: dict[str, Any], lane: dict[str, Any], words: str
 ) -> None:
-    lane = dict(lane)
-    result = replace(DIFF, state=lane.pop("state", "DIFF"))
-    case = msgspec.structs.replace(entry(gather_case(name), result), **facts)
-    whole = report_of([openvino := replace(OPENVINO, **lane)], case)
-    commands = again(whole, case, openvino, result)
-    assert commands == ([] if words is None else [f"onnxgather check {words}"])
-    without = again(
-        msgspec.structs.replace(whole, no_known=True), case, openvino, result
-    )
-    assert without == [f"{command} --no-known" for command in commands]
+    case = replace(entry(gather_case("gather/a"), DIFF), **facts)
+    openvino = replace(OPENVINO, **lane)
+    whole = report_of([openvino], case)
+    files = "m.onnx --inputs INPUTS.npz " if case.name.startswith("m.onnx") else ""
+    command = f"onnxgather check {files}--case {words}"
+    assert again(whole, case, openvino, DIFF) == [command]
+    without = again(replace(whole, no_known=True), case, openvino, DIFF)
+    assert without == [f"{command} --no-known"]
 
 
-def heading(page: bytes) -> tuple[str, str]:
-    """The mood and the headline on a page."""
-    found = re.search(
-        r'<header class="(\w+)">.*?<h1>(.*?)</h1>', page.decode(), re.DOTALL
-    )
+def test_what_is_no_finding_has_no_command() -> None:
+    for result in (passed("openvino"), KNOWN):
+        case = entry(gather_case(), result)
+        assert again(report_of([OPENVINO], case), case, OPENVINO, result) == []
+
+
+def check_said(report: Report, mood: str, headline: str, more: str) -> ET.Element:
+    """Check what all kinds of reports say; return the JUnit report."""
+    first, _, rest = headline.partition(". ")
+    assert verdict(report) == (headline, more, mood)
+    assert as_lines(report).endswith(f"\n\n{headline}\n{more}")
+    page = html(report).decode()
+    found = re.search(r'<header class="(\w+)">.*?<h1>(.*?)</h1>', page, re.DOTALL)
     assert found is not None
-    return found[1], found[2]
+    assert found.groups() == (mood, first)
+    assert f"<title>{headline} · onnxgather check</title>" in page
+    for text in (rest, more):
+        assert f'<p class="more">{text}</p>' in page
+    text = markdown(report).decode()
+    assert text.startswith(f"## {headline}\n\n{more}\n\n")
+    root = ET.fromstring(junit(report))
+    assert properties(root)["verdict"] == headline
+    return root
 
 
 def test_every_report_says_what_is_known_wrong_beside_what_is_new() -> None:
     cases = [entry(gather_case(f"c{k}"), passed("cpu"), KNOWN) for k in range(3)]
-    report = report_of([CPU, OPENVINO], *cases)
-    first, rest = "No new differences", "openvino: 3 known wrong"
-    headline = f"{first}. {rest}"
-    assert as_lines(report).endswith(
-        f"\n\n{headline}\n3 cases on 2 lanes: 3 agree bit for bit, 3 known."
+    cpu, openvino = check_said(
+        report_of([CPU, OPENVINO], *cases),
+        "known",
+        "No new differences. openvino: 3 known wrong",
+        "3 cases on 2 lanes: 3 agree bit for bit, 3 known.",
     )
-    page = html(report)
-    assert heading(page) == ("known", first)
-    assert f'<p class="more">{rest}</p>'.encode() in page
-    assert markdown(report).startswith(f"## {headline}\n".encode())
-    cpu, openvino = (
-        {found.get("name"): found.get("value") for found in suite.iter("property")}
-        for suite in ET.fromstring(junit(report))
-    )
-    assert (cpu["verdict"], "known wrong" in cpu) == (headline, False)
-    assert (openvino["verdict"], openvino["known wrong"]) == (headline, "3")
+    assert "known wrong" not in properties(cpu)
+    assert properties(openvino)["known wrong"] == "3"
 
 
 def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
-    declined = msgspec.structs.replace(
-        ELSEWHERE, state="KNOWN", found="NOT-RUN", known="declined"
-    )
-    case = gather_case()
-    report = report_of([OPENVINO], entry(case, KNOWN), *[entry(case, declined)] * 2)
-    assert verdict(report) == (
+    known = {"state": "KNOWN", "found": "NOT-RUN", "known": "declined"}
+    declined = entry(gather_case(), replace(ELSEWHERE, **known))
+    root = check_said(
+        report_of([OPENVINO], WRONG, declined, declined),
+        "known",
         "No new differences. openvino: 1 known wrong, 2 declined",
         "3 cases on 1 lane: 0 agree bit for bit, 3 known.",
-        "known",
     )
-    found = {
-        p.get("name"): p.get("value")
-        for p in ET.fromstring(junit(report)).iter("property")
-    }
+    found = properties(root)
     assert (found["known wrong"], found["known not to run"]) == ("1", "2")
 
 
 def test_every_report_says_that_a_lane_did_not_start() -> None:
-    report = report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent()))
-    headline = "directml did not start"
-    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
-    assert heading(html(report)) == ("bad", headline)
-    assert markdown(report).startswith(f"## {headline}\n".encode())
-    suite = ET.fromstring(junit(report))[1]
+    _, suite = check_said(
+        report_of([CPU, DIRECTML], entry(gather_case(), passed("cpu"), absent())),
+        "bad",
+        "directml did not start",
+        "1 case on 2 lanes: 1 agree bit for bit, 1 not run, which proves nothing.",
+    )
     assert (suite.get("errors"), suite.get("skipped")) == ("1", "1")
-    assert [found.get("message") for found in suite.iter("error")] == [
-        f"NOT-RUN: did not start: {DIRECTML.not_run}"
-    ]
+    (error,) = suite.iter("error")
+    assert error.get("message") == f"NOT-RUN: did not start: {DIRECTML.not_run}"
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    ("fields", "why", "errors"),
     [
-        ({"interrupted": "SIGTERM"}, "interrupted by SIGTERM after 1 of 1,523 cases"),
-        ({"maxfail": 4}, "stopped at 4 findings (--maxfail) after 1 of 1,523 cases"),
+        (
+            {"interrupted": "SIGTERM"},
+            "interrupted by SIGTERM after 1 of 1,523 cases",
+            1,
+        ),
+        ({"maxfail": 4}, "stopped at 4 findings (--maxfail) after 1 of 1,523 cases", 1),
+        # Each shard is a job of its own, which did its part.
+        ({"planned": 1, "shard": "2/8"}, "shard 2/8 alone", 0),
     ],
 )
 def test_every_report_says_that_the_check_was_cut(
-    fields: dict[str, Any], why: str
+    fields: dict[str, Any], why: str, errors: int
 ) -> None:
-    report = report_of(
-        [CPU], entry(gather_case(), passed("cpu")), planned=1523, **fields
+    facts = {"planned": 1523, **fields}
+    root = check_said(
+        report_of([CPU], entry(gather_case(), passed("cpu")), **facts),
+        "open",
+        f"Everything agrees ({why})",
+        "1 case on 1 lane: 1 agree bit for bit.",
     )
-    headline = f"Everything agrees ({why})"
-    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
-    assert heading(html(report)) == ("open", headline)
-    assert markdown(report).decode().startswith(f"## {headline}\n")
-    (error,) = ET.fromstring(junit(report)).iter("error")
-    assert error.get("message") == f"interrupted: {why}"
-
-
-def test_every_report_says_that_it_is_of_one_shard() -> None:
-    report = report_of(
-        [CPU], entry(gather_case(), passed("cpu")), planned=1, shard="2/8"
-    )
-    headline = "Everything agrees (shard 2/8 alone)"
-    assert as_lines(report).endswith(f"\n\n{headline}\n{verdict(report).more}")
-    assert heading(html(report)) == ("open", headline)
-    assert markdown(report).decode().startswith(f"## {headline}\n")
-    root = ET.fromstring(junit(report))
-    assert headline in [found.get("value") for found in root.iter("property")]
-    # each shard is a job of its own, which did its part
-    assert not list(root.iter("error"))
+    messages = [error.get("message") for error in root.iter("error")]
+    assert messages == [f"interrupted: {why}"] * errors
 
 
 def test_every_report_says_how_many_cases_are_without_arrays() -> None:
-    report = report_of([OPENVINO], entry(gather_case(), DIFF), without_evidence=2)
-    more = (
-        "1 case on 1 lane: 0 agree bit for bit, 1 difference, "
-        "2 cases without arrays, for want of room."
+    check_said(
+        report_of([OPENVINO], BAD, without_evidence=2),
+        "bad",
+        "1 finding",
+        "1 case on 1 lane: 0 agree bit for bit, 1 difference, 2 cases without arrays,"
+        " for want of room.",
     )
-    assert verdict(report).more == more
-    assert as_lines(report).endswith(f"\n\n1 finding\n{more}")
-    assert f'<p class="more">{more}</p>' in html(report).decode()
-    assert f"\n\n{more}\n\n" in markdown(report).decode()
-
-
-def test_a_finding_stays_a_finding_in_a_part_of_a_check() -> None:
-    report = report_of([OPENVINO], entry(gather_case(), DIFF), planned=2, shard="1/2")
-    assert verdict(report)[::2] == ("1 finding (shard 1/2 alone)", "bad")

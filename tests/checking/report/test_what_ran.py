@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace as changed
+from html import unescape
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import CHROMIUM, probed
+from browser import AT_EACH_WIDTH, in_browser, probed
 from html_page import Page
 from msgspec.structs import replace
 from report_samples import (
@@ -19,6 +20,7 @@ from report_samples import (
     entry,
     gather_case,
     passed,
+    properties,
     report_of,
     spoiled,
 )
@@ -26,7 +28,6 @@ from report_samples import (
 from onnxgather.checking.cases import GIVEN, DescriptorCase, FileModel, Origin
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
-from onnxgather.checking.report.matrix import result_words
 from onnxgather.checking.report.sentences import again, models_ran, verdict
 from onnxgather.checking.results import Report, Result
 from onnxgather.core.descriptors.drawn import BITS, WILD
@@ -49,48 +50,47 @@ def case_of(
     return changed(case, origin=origin, model=MODEL)
 
 
-def by_formula(of_descriptor: bool = False) -> Result:
-    """A result of DirectML.dll where an index is out of range."""
-    return replace(
-        passed("directml-dll", "DML_OPERATOR_GATHER"),
-        by_directml=True,
-        of_descriptor=of_descriptor,
-    )
+ON_DESCRIPTOR = replace(
+    passed("directml-dll", "DML_OPERATOR_GATHER"), of_descriptor=True
+)
+"""DirectML.dll's result for the file of a model, with indices in range."""
 
+BY_FORMULA = replace(ON_DESCRIPTOR, by_directml=True)
+"""Its result where an index is out of range."""
 
-def on_descriptor() -> Result:
-    """A result of DirectML.dll for the file of a model, with indices in range."""
-    return replace(passed("directml-dll", "DML_OPERATOR_GATHER"), of_descriptor=True)
+WRONG = replace(DIFF, lane="directml-dll", by_directml=True)
 
 
 def two_files() -> Report:
     """A report of two models on a lane that runs files, and on DirectML.dll."""
     return report_of(
         [CPU, DLL],
-        entry(case_of("m.onnx"), passed("cpu"), on_descriptor()),
-        entry(case_of("m.onnx", WILD, OUTSIDE), passed("cpu"), by_formula(True)),
-        entry(case_of("n.onnx"), passed("cpu"), on_descriptor()),
+        entry(case_of("m.onnx"), passed("cpu"), ON_DESCRIPTOR),
+        entry(case_of("m.onnx", WILD, OUTSIDE), passed("cpu"), BY_FORMULA),
+        entry(case_of("n.onnx"), passed("cpu"), ON_DESCRIPTOR),
     )
 
 
+RAN = "2 models: cpu ran the files themselves; directml-dll ran their descriptors"
+
+
 def test_the_text_says_what_ran_and_what_judged() -> None:
-    assert as_lines(two_files(), 80).splitlines()[1:] == [
-        "cpu           CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU",
-        "directml-dll  DirectML.dll, DirectML 1.15.4.0",
-        "",
-        "                      cpu   directml-dll",
-        "m.onnx: random bits   PASS  PASS, its descriptor",
-        "m.onnx: wild indices  PASS  PASS, its descriptor, with DirectML's formula",
-        "n.onnx: random bits   PASS  PASS, its descriptor",
-        "",
-        (
-            "NOTE      2 models: cpu ran the files themselves; directml-dll ran their"
-            " descriptors"
-        ),
-        "",
-        "cpu: 3 cases, 3 PASS",
-        "directml-dll: 3 cases, 3 PASS, 1 with DirectML's formula",
-    ]
+    assert (
+        as_lines(two_files(), 80).partition("\n")[2]
+        == f"""\
+cpu           CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU
+directml-dll  DirectML.dll, DirectML 1.15.4.0
+
+                      cpu   directml-dll
+m.onnx: random bits   PASS  PASS, its descriptor
+m.onnx: wild indices  PASS  PASS, its descriptor, with DirectML's formula
+n.onnx: random bits   PASS  PASS, its descriptor
+
+NOTE      {RAN}
+
+cpu: 3 cases, 3 PASS
+directml-dll: 3 cases, 3 PASS, 1 with DirectML's formula"""
+    )
 
 
 def test_the_verdict_counts_them_apart() -> None:
@@ -100,8 +100,8 @@ def test_the_verdict_counts_them_apart() -> None:
         "good",
     )
     # A wrong output is counted as every other.
-    wrong = replace(DIFF, lane="directml-dll", by_directml=True)
-    report = report_of([DLL], entry(gather_case(indices=OUTSIDE), wrong))
+    report = report_of([DLL], entry(gather_case(indices=OUTSIDE), WRONG))
+    assert "         compared: with DirectML's formula" in as_lines(report).splitlines()
     assert verdict(report) == (
         "1 finding",
         "1 case on 1 lane: 0 agree bit for bit, 1 difference.",
@@ -112,14 +112,11 @@ def test_the_verdict_counts_them_apart() -> None:
 @pytest.mark.parametrize(
     ("results", "sentence"),
     [
-        ([passed("cpu")], "m.onnx: cpu ran the file itself"),
-        ([on_descriptor()], "m.onnx: directml-dll ran its descriptor"),
+        ([passed("cpu")], "cpu ran the file itself"),
+        ([ON_DESCRIPTOR], "directml-dll ran its descriptor"),
         (
-            [passed("cpu"), passed("openvino"), on_descriptor()],
-            (
-                "m.onnx: cpu, openvino ran the file itself; directml-dll ran its"
-                " descriptor"
-            ),
+            [passed("cpu"), passed("openvino"), ON_DESCRIPTOR],
+            "cpu, openvino ran the file itself; directml-dll ran its descriptor",
         ),
     ],
 )
@@ -127,7 +124,8 @@ def test_one_sentence_says_which_lanes_ran_a_file(
     results: list[Result], sentence: str
 ) -> None:
     lanes = [replace(CPU, name=result.lane) for result in results]
-    assert models_ran(report_of(lanes, entry(case_of("m.onnx"), *results))) == sentence
+    report = report_of(lanes, entry(case_of("m.onnx"), *results))
+    assert models_ran(report) == f"m.onnx: {sentence}"
 
 
 def test_a_lane_that_ran_nothing_is_not_said_to_run_a_file() -> None:
@@ -139,62 +137,42 @@ def test_a_lane_that_ran_nothing_is_not_said_to_run_a_file() -> None:
 
 
 def test_markdown_has_a_column_for_the_formula() -> None:
-    text = markdown(two_files()).decode()
-    assert text == (
-        "## Everything agrees, 1 with DirectML's formula\n"
-        "\n"
-        "3 cases on 2 lanes: 5 agree bit for bit, 1 with DirectML's formula.\n"
-        "\n"
-        "2 models: cpu ran the files themselves; directml-dll ran their descriptors.\n"
-        "\n"
-        "| lane |  | PASS | PASS with DirectML's formula |\n"
-        "| --- | --- | ---: | ---: |\n"
-        "| cpu | CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU | 3 | 0"
-        " |\n"
-        "| directml-dll | DirectML.dll, DirectML 1.15.4.0 | 2 | 1 |\n\n"
+    assert (
+        markdown(two_files()).decode()
+        == f"""\
+## Everything agrees, 1 with DirectML's formula
+
+3 cases on 2 lanes: 5 agree bit for bit, 1 with DirectML's formula.
+
+{RAN}.
+
+| lane |  | PASS | PASS with DirectML's formula |
+| --- | --- | ---: | ---: |
+| cpu | CPUExecutionProvider, onnxruntime 1.31.1, python 3.11.7; CPU | 3 | 0 |
+| directml-dll | DirectML.dll, DirectML 1.15.4.0 | 2 | 1 |
+
+"""
     )
 
 
 def test_junit_has_the_counts_as_properties() -> None:
-    root = ET.fromstring(junit(two_files()))
-    found = {
-        suite.get("name"): {
-            one.get("name"): one.get("value")
-            for one in suite.iter("property")
-            if one.get("name") in ("models", "PASS with DirectML's formula", "verdict")
-        }
-        for suite in root.iter("testsuite")
+    cpu, dll = map(properties, ET.fromstring(junit(two_files())))
+    said = {
+        "verdict": "Everything agrees, 1 with DirectML's formula",
+        "models": RAN,
     }
-    models = (
-        "2 models: cpu ran the files themselves; directml-dll ran their descriptors"
-    )
-    headline = "Everything agrees, 1 with DirectML's formula"
-    assert found == {
-        "cpu": {"verdict": headline, "models": models},
-        "directml-dll": {
-            "verdict": headline,
-            "PASS with DirectML's formula": "1",
-            "models": models,
-        },
-    }
-
-
-def test_a_finding_says_that_directml_s_formula_was_compared() -> None:
-    wrong = replace(DIFF, lane="directml-dll", by_directml=True)
-    report = report_of([DLL], entry(gather_case(indices=OUTSIDE), wrong))
-    assert "         compared: with DirectML's formula" in as_lines(report).splitlines()
+    assert cpu == {**cpu, **said}
+    assert dll == {**dll, **said, "PASS with DirectML's formula": "1"}
+    assert "PASS with DirectML's formula" not in cpu
 
 
 class TestPage:
     def test_it_says_what_ran_and_what_judged(self) -> None:
         content = html(two_files())
-        text = content.decode()
-        assert "Everything agrees, 1 with DirectML&#x27;s formula" in text
-        assert (
-            "3 cases on 2 lanes: 5 agree bit for bit, 1 with DirectML&#x27;s formula."
-            " 2 models: cpu ran the files themselves; directml-dll ran their"
-            " descriptors</p>" in text
-        )
+        text = unescape(content.decode())
+        assert "Everything agrees, 1 with DirectML's formula" in text
+        agree = "3 cases on 2 lanes: 5 agree bit for bit, 1 with DirectML's formula."
+        assert f"{agree} {RAN}</p>" in text
         cell, other = Page(content).cases[1]["results"]
         assert (cell["words"], cell["remarks"]) == ("passed", [])
         assert other["words"] == "passed with DirectML's formula"
@@ -208,8 +186,7 @@ class TestPage:
             "openvino": spoiled(case, 2),
             "directml-dll": np.array([[0, 5], [0, 5]], np.float32),
         }
-        wrong = replace(DIFF, lane="directml-dll", by_directml=True)
-        report = report_of([OPENVINO, DLL], entry(case, DIFF, wrong, got=got))
+        report = report_of([OPENVINO, DLL], entry(case, DIFF, WRONG, got=got))
         (detail,) = Page(html(report)).details
         expected = ["3", "00 00 40 40", "0", "00 00 00 00"]
         assert detail["bytes"] == {
@@ -228,14 +205,8 @@ class TestPage:
         assert detail["graphs"] == []
         assert detail["descriptor"]["type"] == "DML_OPERATOR_GATHER"
 
-    def test_the_words_of_a_cell(self) -> None:
-        assert result_words(passed("cpu")) == "passed"
-        assert result_words(on_descriptor()) == "passed"
-        assert result_words(by_formula()) == "passed with DirectML's formula"
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-    @pytest.mark.parametrize("width", [390, 1280])
+    @in_browser
+    @AT_EACH_WIDTH
     def test_a_cell_counts_them_apart(self, tmp_path: Path, width: int) -> None:
         script = """
         return {
@@ -250,26 +221,31 @@ class TestPage:
         }
 
 
-class TestAgain:
-    def test_a_model_has_no_target_and_no_opset_of_a_lane(self) -> None:
-        lane = replace(OPENVINO, target="webgpu", opset=18)
-        case = entry(case_of("m.onnx"), DIFF)
-        assert again(report_of([lane], case), case, lane, DIFF) == [
-            "onnxgather check --case 'm.onnx: random bits' --lanes openvino"
-            " --out-of-range clamp"
-        ]
-        program = entry(changed(case_of("p.json", "$.commands[0]"), model=None), DIFF)
-        assert again(report_of([lane], program), program, lane, DIFF) == [
-            "onnxgather check --case 'p.json: $.commands[0] (descriptor)' --lanes"
-            " openvino --target webgpu --opset 18 --out-of-range clamp"
-        ]
-
-    def test_given_inputs_are_given_again(self) -> None:
-        case = entry(case_of("m.onnx", GIVEN), DIFF)
-        assert again(report_of([OPENVINO], case), case, OPENVINO, DIFF) == [
-            "onnxgather check m.onnx --inputs INPUTS.npz --case 'm.onnx: the given"
-            " inputs' --lanes openvino --out-of-range clamp"
-        ]
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        # A model has no target and no opset of a lane.
+        (case_of("m.onnx"), "--case 'm.onnx: random bits' --lanes openvino"),
+        (
+            changed(case_of("p.json", "$.commands[0]"), model=None),
+            "--case 'p.json: $.commands[0] (descriptor)' --lanes openvino --target"
+            " webgpu --opset 18",
+        ),
+        # Inputs that were given are given again.
+        (
+            case_of("m.onnx", GIVEN),
+            "m.onnx --inputs INPUTS.npz --case 'm.onnx: the given inputs' --lanes"
+            " openvino",
+        ),
+    ],
+)
+def test_a_file_has_the_command_that_runs_it_again(
+    case: DescriptorCase, words: str
+) -> None:
+    lane = replace(OPENVINO, target="webgpu", opset=18)
+    result = entry(case, DIFF)
+    command = f"onnxgather check {words} --out-of-range clamp"
+    assert again(report_of([lane], result), result, lane, DIFF) == [command]
 
 
 def test_notes_are_about_the_indices_of_users() -> None:

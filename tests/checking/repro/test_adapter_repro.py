@@ -9,28 +9,19 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
+from lane_cases import pair
 from planted_adapter import planted
 
-import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.repro.flow import Outcome, make_repro
 from onnxgather.checking.repro.folder import SPECIFICATION
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4]),
-    og.TensorDesc("INT64", [2]),
-    og.TensorDesc("FLOAT32", [2]),
-    axis=0,
-    index_dimensions=1,
-)
-DATA = np.arange(1, 5, dtype=np.float32)
-CASE = DescriptorCase("pair", DESC, DATA, np.array([-1, 2]), "error")
+CASE = pair(-1, 2, name="pair")
 OUTSIDE = replace(CASE, indices=np.array([9, 2]))
 
 WITHOUT_NEGATIVES = """
@@ -116,22 +107,6 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
         " its process, the script ends with it."
     )
     assert f"## How to run it {how} `program.json` says" in text
-
-
-def test_operators_that_are_told_after_a_run_alone_are_no_fault(tmp_path: Path) -> None:
-    change = """
-    def load(model, name):
-        def run(inputs):
-            run.model = model
-            output = gather(inputs["InputTensor"], inputs["IndicesTensor"])
-            return {"OutputTensor": output}
-        return run
-    """
-    made(tmp_path, WITHOUT_NEGATIVES + dedent(change), CASE)
-    code, printed, errors = rerun(tmp_path)
-    assert (code, errors) == (1, "")
-    assert "planted ran Gather\n" in printed
-    assert "It differs: 1 of 1 elements" in printed
 
 
 def test_foreign_memory_is_to_be_reported_privately_first(tmp_path: Path) -> None:

@@ -67,6 +67,15 @@ class TestTheFlow:
         ]
         assert outcome.case.indices.reshape(-1).tolist() == [-1]
         assert outcome.case.data.reshape(-1).tolist() == [1, 2]
+        model = onnx.ModelProto.FromString((folder / "model.onnx").read_bytes())
+        check_model(model)
+        assert [node.op_type for node in model.graph.node] == ["Gather"]
+        # The program says the same.
+        (found,) = read_program(str(folder / "program.json")).dispatched(og.reference)
+        assert isinstance(outcome.case, DescriptorCase)
+        assert found.descriptor == outcome.case.descriptor
+        assert found.data.tobytes() == outcome.case.data.tobytes()
+        assert found.output.tobytes() == np.load(folder / "expected.npy").tobytes()
         assert rerun(tmp_path) == (
             1,
             (
@@ -77,26 +86,6 @@ class TestTheFlow:
                 " 40), actual 1.0 (bytes 00 00 80 3f).\n"
             ),
         )
-
-    @pytest.mark.slow
-    def test_the_model_is_one_node_of_onnx(self, tmp_path: Path) -> None:
-        made(tmp_path, NEGATIVE)
-        model = onnx.ModelProto.FromString(
-            (tmp_path / "out" / "model.onnx").read_bytes()
-        )
-        check_model(model)
-        assert [node.op_type for node in model.graph.node] == ["Gather"]
-
-    @pytest.mark.slow
-    def test_the_program_says_the_same_as_the_model(self, tmp_path: Path) -> None:
-        outcome = made(tmp_path, NEGATIVE)
-        program = read_program(str(tmp_path / "out" / "program.json"))
-        (found,) = program.dispatched(og.reference)
-        assert isinstance(outcome.case, DescriptorCase)
-        assert found.descriptor == outcome.case.descriptor
-        assert found.data.tobytes() == outcome.case.data.tobytes()
-        expected = np.load(tmp_path / "out" / "expected.npy")
-        assert found.output.tobytes() == expected.tobytes()
 
     @pytest.mark.slow
     def test_without_reducing_the_case_stays(self, tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ from onnxgather.core.options import OutOfRange
 DIFFERENT = Result("cpu", "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got [3]")
 
 
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Return what the script in a folder did."""
+    command = [sys.executable, *options, str(folder / "repro.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+
+
 class TestTheFolder:
     def write(self, folder: Path, case: Case = CASE, info: LaneInfo = INFO) -> None:
         *_, trial = trials_of(case, "portable")
@@ -48,23 +54,20 @@ class TestTheFolder:
         for number, trial in enumerate(trials_of(case, "cpu")):
             folder = tmp_path / str(number)
             write_folder(str(folder), Difference(case, INFO, DIFFERENT), trial)
-            command = [sys.executable, str(folder / "repro.py")]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = run(folder)
             assert (done.returncode, done.stderr) == (0, "")
             assert done.stdout.endswith("\nIt does not differ.\n")
 
     def test_onnx_runtime_refuses_what_it_must(self, tmp_path: Path) -> None:
         self.write(tmp_path / "out", OUTSIDE)
-        command = [sys.executable, str(tmp_path / "out" / "repro.py")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run(tmp_path / "out")
         assert done.returncode == 0
         assert "\nactual: CPUExecutionProvider fails: " in done.stdout
 
     def test_a_script_says_that_its_provider_is_not_there(self, tmp_path: Path) -> None:
         info = LaneInfo("none", "NoExecutionProvider")
         self.write(tmp_path / "out", info=info)
-        command = [sys.executable, str(tmp_path / "out" / "repro.py")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run(tmp_path / "out")
         assert done.returncode == 3
         last = done.stdout.splitlines()[-1]
         start = "NoExecutionProvider did not run the model: onnxruntime has only "
@@ -210,12 +213,6 @@ class TestTheFolder:
         assert not (tmp_path / "out" / "expected.npy").exists()
         assert os.listdir(tmp_path) == ["out"]
 
-    def test_a_repro_of_an_earlier_version_is_replaced(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "out")
-        Path(tmp_path, "out", "runtime.py").unlink()
-        self.write(tmp_path / "out")
-        assert Path(tmp_path, "out", "runtime.py").exists()
-
     def test_an_issue_names_the_types_that_stand_for_others(
         self, tmp_path: Path
     ) -> None:
@@ -298,27 +295,19 @@ class TestTheFolder:
         self.write(tmp_path / "out")
 
     def test_the_same_repro_has_the_same_bytes(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "a")
-        self.write(tmp_path / "b")
-        for name in os.listdir(tmp_path / "a"):
-            assert (tmp_path / "a" / name).read_bytes() == (
-                tmp_path / "b" / name
-            ).read_bytes()
-
-    def test_the_runtime_is_the_package_s_own(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "out")
-        assert (tmp_path / "out" / "runtime.py").read_bytes() == Path(
-            runtime.__file__
-        ).read_bytes()
+        files: list[dict[str, bytes]] = []
+        for name in ("a", "b"):
+            self.write(tmp_path / name)
+            paths = (tmp_path / name).iterdir()
+            files.append({path.name: path.read_bytes() for path in paths})
+        assert files[0] == files[1]
+        assert files[0]["runtime.py"] == Path(runtime.__file__).read_bytes()
 
     def test_a_script_finds_its_runtime_wherever_python_looks_for_modules(
         self, tmp_path: Path
     ) -> None:
         self.write(tmp_path / "out")
-        command = [sys.executable, "-I", str(tmp_path / "out" / "repro.py")]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd="/"
-        )
+        done = run(tmp_path / "out", "-I")
         assert (done.returncode, done.stderr) == (0, "")
 
     def test_a_script_sees_a_wrong_bit_that_no_comparison_of_numbers_sees(
@@ -329,8 +318,7 @@ class TestTheFolder:
         assert trial.expected is not None
         trial = replace(trial, expected=-trial.expected)
         write_folder(str(tmp_path / "out"), Difference(case, INFO, DIFFERENT), trial)
-        command = [sys.executable, str(tmp_path / "out" / "repro.py")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run(tmp_path / "out")
         assert (done.returncode, done.stderr) == (1, "")
         assert (
             done.stdout.splitlines()[-1]

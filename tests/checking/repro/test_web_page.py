@@ -11,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from html import unescape
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -36,7 +37,7 @@ from onnxgather.checking.results import Result, ResultKind
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.browser import WITH_WEBNN
 from onnxgather.core.execution.elsewhere.hosts import find_runtime, webnn_folder
-from onnxgather.core.execution.providers import WEB_PROVIDERS
+from onnxgather.core.execution.providers import WEB_PROVIDERS, Provider
 
 CHROMIUM = shutil.which("chromium")
 WEBNN = WEB_PROVIDERS["webnn"]
@@ -130,6 +131,7 @@ def test_another_lane_has_no_page(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "repro.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     CHROMIUM is None or not find_runtime(WEB_PROVIDERS["web-wasm"]),
     reason="scripts/web/setup.sh has not run",
@@ -164,27 +166,13 @@ def test_a_page_of_a_model_has_three_verdicts(
         content = base64.b64decode(data["expected"][3])
         data["expected"][3] = base64.b64encode(content[:-1] + b"\x01").decode()
         page.write_text(text.replace(told, json.dumps(data)))
-    library = Path(find_runtime(WEB_PROVIDERS["web-wasm"])[-1])
-    (out / "dist").symlink_to(library / "dist")
-    handler = functools.partial(QuietHandler, directory=str(out))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        own = f"http://127.0.0.1:{server.server_port}"
-        options = [
-            "--headless",
-            "--no-sandbox",
-            f"--user-data-dir={tmp_path / 'profile'}",
-        ]
-        options += [
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-            f"{own}/repro.html#{own}/{folder}",
-        ]
-        command = [str(CHROMIUM), *options]
+    with served(out, WEB_PROVIDERS["web-wasm"]) as own:
+        options = ["--headless", "--no-sandbox", "--virtual-time-budget=20000"]
+        options += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+        command = [str(CHROMIUM), *options, f"{own}/repro.html#{own}/{folder}"]
         ran = subprocess.run(
             command, capture_output=True, text=True, timeout=100, check=True
         )
-        server.shutdown()
     (said,) = re.findall(r'<pre id="said">(.*?)</pre>', ran.stdout, re.DOTALL)
     lines = unescape(said).strip().splitlines()
     assert lines[-1].startswith(verdict)
@@ -255,14 +243,20 @@ def test_a_page_of_a_model_runs_on_webnn(
     *_, trial = trials_of(CASE, "portable", for_webnn=True)
     result = Result(info.name, "DIFF", ResultKind.SHAPE, "expected shape [3, 4]")
     write_folder(str(out), Difference(CASE, info, result), trial)
-    (out / "dist").symlink_to(Path(find_runtime(provider)[-1]) / "dist")
-    handler = functools.partial(QuietHandler, directory=str(out))
+    with served(out, provider) as own:
+        lines = spoken(f"{own}/repro.html#{own}/dist", tmp_path, options)
+    assert lines[-1].startswith(verdict)
+
+
+@contextmanager
+def served(folder: Path, provider: Provider) -> Generator[str]:
+    """Yield the address of a folder, with onnxruntime-web in it as dist."""
+    (folder / "dist").symlink_to(Path(find_runtime(provider)[-1]) / "dist")
+    handler = functools.partial(QuietHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        own = f"http://127.0.0.1:{server.server_port}"
-        lines = spoken(f"{own}/repro.html#{own}/dist", tmp_path, options)
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-    assert lines[-1].startswith(verdict)
 
 
 def spoken(address: str, folder: Path, options: Sequence[str]) -> list[str]:

@@ -85,8 +85,7 @@ def test_the_dlls_span_the_levels_of_gathers() -> None:
 
 
 def test_the_minimum_of_a_device_is_no_ceiling() -> None:
-    # levels.py asks devices of all these levels, and stops where one accepts something
-    # else.
+    # Devices of all these levels were asked, and accepted the same.
     for dll in DLLS:
         asked = FEATURE_LEVELS[: FEATURE_LEVELS.index(dll["feature_level"]) + 1]
         assert dll["devices"] == list(asked)

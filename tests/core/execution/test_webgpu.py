@@ -137,6 +137,7 @@ def test_the_model_that_setup_runs_is_that_of_its_program() -> None:
     assert model.graph == og.to_onnx(desc, target="webgpu").graph
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.parametrize(
     "program", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem
@@ -148,6 +149,7 @@ def test_it_prints_what_dxdispatch_prints(program: Path, tmp_path: Path) -> None
     assert found == (0, program.with_suffix(".txt").read_text(), "")
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.parametrize("index_type", ["UINT64", "INT64"])
 @pytest.mark.parametrize("data_type", TensorDataType)
@@ -179,6 +181,7 @@ def test_every_bit_of_every_data_type_is_moved(
         assert found.tobytes() == og.reference(desc, data, given, policy).tobytes()
 
 
+@pytest.mark.slow
 @live
 def test_int64_indices_are_clamped() -> None:
     data, indices_tensor = (
@@ -195,6 +198,7 @@ def test_int64_indices_are_clamped() -> None:
     assert "Gather" in operators
 
 
+@pytest.mark.slow
 @live
 def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
     data_tensor, indices_tensor = (
@@ -212,6 +216,7 @@ def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
     assert found.tobytes() == og.reference(desc, data, indices, "directml").tobytes()
 
 
+@pytest.mark.slow
 @live
 @pytest.mark.skipif(
     shutil.which("c++") is None, reason="the host is compiled here by c++"
@@ -245,6 +250,7 @@ def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
     assert len(cases) == len(names)
 
 
+@pytest.mark.slow
 @live
 def test_a_part_of_the_corpus_has_nothing_new() -> None:
     code, out, _ = outcome("check --corpus --shard 1/40 --lanes webgpu")

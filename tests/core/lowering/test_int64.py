@@ -80,6 +80,7 @@ def test_the_cpu_provider_is_wrong_in_so_many_pairs(operator: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]),
     reason="scripts/directml/setup.sh has not run",

@@ -22,9 +22,10 @@ from onnxgather.core.execution import session
 from onnxgather.core.programs.program import Program, parse_program, read_program
 from onnxgather.core.programs.running import execute
 
-pytestmark = pytest.mark.skipif(
-    not find_host(), reason="scripts/directml/setup.sh has not run"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not find_host(), reason="scripts/directml/setup.sh has not run"),
+]
 
 UINT = {"DataType": "UINT32"}
 X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0] * 4  # noqa: E741

@@ -95,6 +95,7 @@ def test_a_whole_program_gives_what_its_dispatches_give_one_by_one(
     assert min(errors, noted) > PROGRAMS / 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not find_host(), reason="scripts/directml/setup.sh has not run")
 def test_directml_itself_computes_what_the_model_of_a_program_computes(
     tmp_path: Path,

@@ -57,6 +57,7 @@ class About(msgspec.Struct, frozen=True):
     devices: dict[str, tuple[str, ...]] = {}
     records_nodes: bool = True
     fault: str | None = None
+    installed: bool = True
 
 
 class _Answered(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ tables are.
 
 The gain is the time of the next form of the list that fits, or of the portable
 lowering, over the time of the form itself: the geometric mean over the workloads that
-take the form, with one thread and ONNX Runtime 1.31.1. `python scripts/bench.py --parts
-forms` measures it. A form stays while its gain is at least 1.25 with one thread or with
+take the form, with one thread and ONNX Runtime 1.31.1. docs/decisions/lowering.md
+has the last gains. A form stays while its gain is at least 1.25 with one thread or with
 two.
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 from onnxgather.core.descriptors.arrays import Array, axis_sizes
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import tensors, to_dict
-from onnxgather.core.lowering.indices import INDICES
+from onnxgather.core.files import script_filled_in
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.lowering.webnn.steps import (
     LONGEST_LIST,
@@ -40,157 +40,8 @@ _ARRAYS = {
 }
 """JavaScript's typed arrays for the bits of integers and floats, by numpy's names."""
 
-_BASE64 = """\
-function fromBase64(text, Type) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return new Type(bytes.buffer);
-}
-"""
-
-_BYTES = """\
-function bytesOf(name, array) {
-  const {buffer = array, byteOffset = 0, byteLength} = array ?? {};
-  const {bytes} = tensors[name];
-  if (byteLength !== bytes) {
-    const rule = `${name} must be a typed array or an ArrayBuffer of ${bytes} bytes`;
-    throw new RangeError(`${rule}, got ${byteLength ?? typeof array}`);
-  }
-  return new Uint8Array(buffer, byteOffset, byteLength);
-}
-"""
-
-_BUILD = """\
-// Builds the graph. If InputTensor is given, it becomes a constant.
-export async function build(context, {InputTensor} = {}) {
-  const builder = new MLGraphBuilder(context);
-  const operands = [];
-  const inputs = {};
-  for (const name of ["InputTensor", "IndicesTensor"]) {
-    const {operand} = tensors[name];
-    if (name === "InputTensor" && InputTensor !== undefined) {
-      operands.push(builder.constant(operand, bytesOf(name, InputTensor)));
-    } else {
-      operands.push(builder.input(name, operand));
-      inputs[name] = await context.createTensor({...operand, writable: true});
-    }
-  }
-@REST@"""
-
-_BUILD_WITH_DATA = """\
-// Builds the graph.
-export async function build(context) {
-  const builder = new MLGraphBuilder(context);
-  const {operand} = tensors.IndicesTensor;
-  const operands = [builder.input("IndicesTensor", operand)];
-  const IndicesTensor = await context.createTensor({...operand, writable: true});
-  const inputs = {IndicesTensor};
-@REST@"""
-
-_BUILD_REST = """\
-  const results = add(builder, ...operands);
-  const outputs = {};
-  for (const [name, {dataType, shape}] of Object.entries(results)) {
-    outputs[name] = await context.createTensor({dataType, shape, readable: true});
-  }
-  return {context, graph: await builder.build(results), inputs, outputs, written: {}};
-}
-"""
-
-_RUN = """\
-// Returns the bytes of OutputTensor. An input left out stays as in the last run.
-export async function run({context, graph, inputs, outputs, written}, arrays = {}) {
-  for (const name of Object.keys({...inputs, ...arrays})) {
-    if (!(name in inputs)) throw new RangeError(`${name} is no input of the graph`);
-    if (arrays[name] === undefined && name in written) continue;
-@WRITE@  }
-  context.dispatch(graph, inputs, outputs);
-@RESULT@}
-"""
-
-_WRITE = """\
-    context.writeTensor(inputs[name], bytesOf(name, arrays[name]));
-    written[name] = true;
-"""
-
-_WRITE_AND_KEEP = """\
-    const bytes = bytesOf(name, arrays[name]);
-    context.writeTensor(inputs[name], bytes);
-    written[name] = name === "@INDICES@" ? bytes.slice() : true;
-"""
-
-_RESULT = """\
-  return new Uint8Array(await context.readTensor(outputs.OutputTensor));
-"""
-
-_CHECKED_RESULT = """\
-  const indices = new @ARRAY@(written.IndicesTensor.buffer);
-  const results = [outputs.Outside, outputs.OutputTensor]; // before another run writes
-  const [count, output] = await Promise.all(results.map((r) => context.readTensor(r)));
-  if (new Int32Array(count)[0] > 0) throw new RangeError(firstOutside(indices));
-  return new Uint8Array(output);
-"""
-
-_FIRST_OUTSIDE = """\
-// Returns the sentence about the first index out of range; "" if there is none.
-function firstOutside(indices, coordinates = [], position = 0) {
-  const sizes = @SIZES@;
-  const strides = @STRIDES@;
-  const axis = coordinates.length;
-  if (axis === sizes.length) {
-    const size = @AXES@[coordinates[axis - 1] % @COUNT@];
-    const index = indices[position];
-    if (index >= @LOWEST@ && index < size) return "";
-    return `IndicesTensor[${coordinates}] must be in [@BOUND@, ${size}), got ${index}`;
-  }
-  for (let k = 0; k < sizes[axis]; k += 1) {
-    const offset = position + k * strides[axis];
-    const sentence = firstOutside(indices, [...coordinates, k], offset);
-    if (sentence) return sentence;
-  }
-  return "";
-}
-"""
-
-
-_WHOLE_BUILD = """\
-// Builds the graph. An input that `constants` has becomes a constant.
-export async function build(context, constants = {}) {
-  const builder = new MLGraphBuilder(context);
-  const operands = {};
-  const inputs = {};
-  for (const name of @NAMES@) {
-    const {operand} = tensors[name];
-    if (constants[name] !== undefined) {
-      operands[name] = builder.constant(operand, bytesOf(name, constants[name]));
-    } else {
-      operands[name] = builder.input(name, operand);
-      inputs[name] = await context.createTensor({...operand, writable: true});
-    }
-  }
-  const results = add(builder, operands);
-  const outputs = {};
-  for (const [name, {dataType, shape}] of Object.entries(results)) {
-    outputs[name] = await context.createTensor({dataType, shape, readable: true});
-  }
-  return {context, graph: await builder.build(results), inputs, outputs, written: {}};
-}
-"""
-
-_WHOLE_RUN = """\
-// Returns the bytes of each output. An input left out stays as in the last run.
-export async function run({context, graph, inputs, outputs, written}, arrays = {}) {
-  for (const name of Object.keys({...inputs, ...arrays})) {
-    if (!(name in inputs)) throw new RangeError(`${name} is no input of the graph`);
-    if (arrays[name] === undefined && name in written) continue;
-@WRITE@  }
-  context.dispatch(graph, inputs, outputs);
-  // All are read before another run can write.
-  const reads = Object.entries(outputs).map(async ([name, tensor]) => {
-    return [name, new Uint8Array(await context.readTensor(tensor))];
-  });
-  return Object.fromEntries(await Promise.all(reads));
-}
-"""
+_FUNCTIONS = "core/lowering/webnn/module"
+"""The folder of the functions that modules have as they are, but for some places."""
 
 
 def whole_module_text(
@@ -240,9 +91,13 @@ def whole_module_text(
         results.append(f"{json.dumps(name)}: {operand.name}")
     lines.append(f"  return {{{', '.join(results)}}};")
     lines.append("}\n")
-    build = _WHOLE_BUILD.replace("@NAMES@", json.dumps(list(resources)))
-    run = _WHOLE_RUN.replace("@WRITE@", _WRITE)
-    return _with_base64(["\n".join(lines), _BYTES, build, run])
+    parts = [
+        "\n".join(lines),
+        _function("bytes_of"),
+        _function("build_whole", NAMES=json.dumps(list(resources))),
+        _function("run_whole"),
+    ]
+    return _with_base64(parts)
 
 
 def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> str:
@@ -263,21 +118,27 @@ def module_text(desc: Descriptor, out_of_range: OutOfRange, graph: StepList) -> 
         f" {brief}.\n"
         f"// Written by onnxgather {__version__} for {described}.\n"
     )
-    parts = [head, _tensors(desc, graph), _add(graph), _BYTES, _build(graph)]
-    is_error = out_of_range == "error"
-    if is_error:
-        parts += [_run_checked(desc), _first_outside(desc)]
+    parts = [head, _tensors(desc, graph), _add(graph), _function("bytes_of")]
+    has_input = any(operand.name == INPUT for operand in graph.inputs)
+    parts.append(_function("build" if has_input else "build_with_data"))
+    if out_of_range == "error":
+        array = _ARRAYS[desc.indices_tensor.data_type.numpy.name]
+        parts += [_function("run_checked", ARRAY=array), _first_outside(desc)]
     else:
-        text = _RUN.replace("@WRITE@", _WRITE)
-        parts.append(text.replace("@RESULT@", _RESULT))
+        parts.append(_function("run"))
     return _with_base64(parts)
+
+
+def _function(name: str, **places: object) -> str:
+    """Return a function of a module; see `script_filled_in`."""
+    return script_filled_in(f"{_FUNCTIONS}/{name}.mjs", **places)
 
 
 def _with_base64(parts: Sequence[str]) -> str:
     """Return the parts of a module, with the function that reads base64 if one does."""
     text = "\n".join(parts)
     if "fromBase64(" in text:
-        text = f"{text}\n{_BASE64}"
+        text = f"{text}\n{_function('from_base64')}"
     return text
 
 
@@ -403,27 +264,16 @@ def _literal(value: Any) -> str:
     return json.dumps(value)
 
 
-def _build(graph: StepList) -> str:
-    names = [operand.name for operand in graph.inputs]
-    text = _BUILD if INPUT in names else _BUILD_WITH_DATA
-    return text.replace("@REST@", _BUILD_REST)
-
-
-def _run_checked(desc: Descriptor) -> str:
-    # The indices are kept, to name the first out of range.
-    write = _WRITE_AND_KEEP.replace("@INDICES@", INDICES)
-    text = _RUN.replace("@WRITE@", write).replace("@RESULT@", _CHECKED_RESULT)
-    tensor = desc.indices_tensor
-    return text.replace("@ARRAY@", _ARRAYS[tensor.data_type.numpy.name])
-
-
 def _first_outside(desc: Descriptor) -> str:
     tensor = desc.indices_tensor
-    lowest = "-size" if tensor.data_type.is_signed else "0"
+    is_signed = tensor.data_type.is_signed
     axes = axis_sizes(desc)
-    bound = "${-size}" if tensor.data_type.is_signed else "0"
-    text = _FIRST_OUTSIDE.replace("@LOWEST@", lowest).replace("@BOUND@", bound)
-    text = text.replace("@SIZES@", json.dumps(list(tensor.sizes)))
-    text = text.replace("@STRIDES@", json.dumps(list(tensor.element_strides)))
-    text = text.replace("@COUNT@", str(len(axes)))
-    return text.replace("@AXES@", json.dumps(axes))
+    return _function(
+        "first_outside",
+        SIZES=json.dumps(list(tensor.sizes)),
+        STRIDES=json.dumps(list(tensor.element_strides)),
+        AXES=json.dumps(axes),
+        COUNT=len(axes),
+        LOWEST="-size" if is_signed else "0",
+        BOUND="${-size}" if is_signed else "0",
+    )

@@ -358,6 +358,7 @@ class TestTheServer:
             asked(server, "POST", place, **length)
 
 
+@pytest.mark.slow
 @live
 class TestABrowser:
     @pytest.mark.parametrize("name", WEB_PROVIDERS)

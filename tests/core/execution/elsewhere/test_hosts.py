@@ -268,6 +268,7 @@ class TestWait:
         assert outcome("run", path, "--provider", "directml")[::2] == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]),
     reason="scripts/directml/setup.sh has not run",

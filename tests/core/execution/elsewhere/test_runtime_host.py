@@ -177,6 +177,7 @@ def test_a_request_that_is_none_ends_the_host(
     assert (found.returncode, found.stderr.decode()) == (2, sentence)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]),
     reason="scripts/directml/setup.sh has not run",

@@ -269,9 +269,9 @@ class TestThePage:
         assert site.backends() == "LiteRT with XNNPACK"
 
 
+@pytest.mark.slow
 @live
 class TestABrowser:
-    @pytest.mark.slow
     def test_random_descriptors_are_right_under_each_policy(self) -> None:
         for policy in ("clamp", "zero", "directml", "error"):
             options = ["--random", "8", "--out-of-range", policy, "--require", "webnn"]
@@ -284,7 +284,6 @@ class TestABrowser:
         code, out, _ = outcome("run", str(path), "--provider", "webnn", *folder)
         assert (code, out) == (0, path.with_suffix(".txt").read_text())
 
-    @pytest.mark.slow
     def test_a_planted_mistake_shows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         own = WebnnProgram.to_javascript
 
@@ -296,7 +295,6 @@ class TestABrowser:
         code, out, _ = outcome("check", "--corpus", "--case", path, "--lanes", "webnn")
         assert (code, "DIFF" in out) == (1, True), out
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
     def test_a_mistake_in_each_step_shows(self, policy: og.OutOfRange) -> None:
         desc = og.GatherNDDesc(
@@ -333,7 +331,6 @@ class TestABrowser:
         assert shown == seen
         assert len(shown) > 0.75 * len(own.graph.steps)
 
-    @pytest.mark.slow
     @pytest.mark.skipif(
         not find_runtime(WEB_PROVIDERS["web-webnn"]),
         reason="scripts/web/setup.sh --lanes web-webnn has not run",

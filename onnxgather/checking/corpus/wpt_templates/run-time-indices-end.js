@@ -1,4 +1,0 @@
-];
-
-webnn_conformance_test(
-    ${method}RunTimeTests, buildAndExecuteGraph, getZeroULPTolerance);
