@@ -25,6 +25,7 @@ from command_line import (
     changed,
     error_of,
     files,
+    json_of,
     outcome,
     output_of,
     program,
@@ -37,7 +38,9 @@ from command_line import (
 )
 from folders import MODELS
 from messages import rows_of
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+from onnx_graphs import constant
+from onnx_graphs import written as parsed
 from short_descriptors import tensor_desc
 from terminal import run_on_terminal
 
@@ -66,9 +69,14 @@ def written(path: str, value: object) -> str:
     return path
 
 
-def manifest(*arguments: str) -> dict[str, Any]:
+def manifest(line: str) -> dict[str, Any]:
     """Return what --json prints."""
-    return json.loads(call("convert", *arguments, "--json").stdout)
+    return json_of(f"convert --json {line}")
+
+
+def keywords() -> str:
+    """Copy a network of the repository; return its path."""
+    return shutil.copy(MODELS / "networks" / "keywords.onnx", "k.onnx")
 
 
 def serialized(model: ModelProto) -> bytes:
@@ -140,9 +148,8 @@ class TestVerify:
         assert output_of(given) == told
 
     def test_a_gather_of_a_network_is_verified_as_an_error(self) -> None:
-        network = str(MODELS / "networks" / "keywords.onnx")
-        given = ("convert", network, "--node", "word_embedding", "-o", "out")
-        out = succeed(*given, "--shape", "words=2,6", "--verify")
+        given = f"{keywords()} --node word_embedding --shape words=2,6 -o out"
+        out = succeed(f"convert {given} --verify")
         first, beside = out.splitlines()
         assert first.endswith("onnx: ran 3 cases, proved for every index")
         assert beside.endswith(".json")
@@ -323,13 +330,13 @@ class TestManifest:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(verify, "SECONDS", 1e-9)
-        (row,) = manifest(program("a.json"), "--verify")["files"]
+        (row,) = manifest(f"{program('a.json')} --verify")["files"]
         assert row["verified"] == {"cases": 4, "proved": False, "why": "time"}
 
     def test_a_whole_program_has_no_dispatchable(self) -> None:
         renamed(program("a.json"), "first", "second")
-        given = ("a.json", "--whole", "--input", "data", "--out-of-range", "directml")
-        (row,) = manifest(*given)["files"]
+        given = "a.json --whole --input data --out-of-range directml"
+        (row,) = manifest(given)["files"]
         assert row == {
             "program": "a.json",
             "dispatchable": None,
@@ -347,9 +354,8 @@ class TestManifest:
         assert found == [("first", "a.first.onnx"), ("second", "a.second.onnx")]
 
     def test_a_gather_of_a_network_is_named_as_its_node(self) -> None:
-        network = str(MODELS / "networks" / "keywords.onnx")
-        given = (network, "--node", "word_embedding", "--shape", "words=2,6")
-        (row,) = manifest(*given, "-o", "out")["files"]
+        given = f"{keywords()} --node word_embedding --shape words=2,6 -o out"
+        (row,) = manifest(given)["files"]
         assert row["dispatchable"] == "word_embedding"
         assert row["out_of_range"] == "error"
         # The program beside the model is no model.
@@ -357,7 +363,7 @@ class TestManifest:
 
     def test_a_program_for_webnn_has_the_operands_of_its_graph(self) -> None:
         program("a.json")
-        (row,) = manifest("a.json", "--target", "webnn", "--verify")["files"]
+        (row,) = manifest("a.json --target webnn --verify")["files"]
         assert row["inputs"] == {
             "InputTensor": {"type": "INT32", "sizes": [12, 1]},
             "IndicesTensor": {"type": "INT32", "sizes": [2, 1]},
@@ -532,22 +538,21 @@ class TestLeftOut:
     def test_our_own_reports_are_left_out(self) -> None:
         path = program("in/a.json")
         call(f"convert {path} --json=in/manifest.json")
-        network = str(MODELS / "networks" / "keywords.onnx")
+        network = keywords()
         reports = {
-            "check": ("check", path, "--lanes", "cpu"),
-            "show": ("show", path),
-            "shown": ("show", path, path),
-            "network": ("show", network, "--shape", "words=2,6"),
-            "explain": ("explain", path),
-            "certify": ("certify", path),
-            "audit": ("audit", network, "--levels", "none"),
+            "check": f"check {path} --lanes cpu",
+            "show": f"show {path}",
+            "shown": f"show {path} {path}",
+            "network": f"show {network} --shape words=2,6",
+            "explain": f"explain {path}",
+            "certify": f"certify {path}",
+            "audit": f"audit {network} --levels none",
         }
-        for name, arguments in reports.items():
-            call(*arguments, f"--json=in/{name}.json")
-        call("audit", network, "--levels", "none", "--contract", "in/contract.json")
+        for name, line in reports.items():
+            call(f"{line} --json=in/{name}.json")
+        call(f"audit {network} --levels none --contract in/contract.json")
         call(f"convert {path} --target webnn -o in/webnn.json")
-        whole_program = f"convert {path} --whole --target webnn"
-        call(f"{whole_program} -o in/whole.json")
+        call(f"convert {path} --whole --target webnn -o in/whole.json")
         call("corpus export corpus")
         index = [*Path("corpus").rglob("index.json")]
         for number, file in enumerate(index):
@@ -620,17 +625,8 @@ def number_of_models(count: int) -> str:
 
 def test_the_external_data_of_a_network_is_an_input() -> None:
     table = np.arange(12, dtype=np.float32).reshape(4, 3)
-    network = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Gather", ["table", "ids"], ["rows"])],
-            "rows",
-            [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [2])],
-            [helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, [2, 3])],
-            [numpy_helper.from_array(table, "table")],
-        ),
-        ir_version=8,
-        opset_imports=[helper.make_opsetid("", 17)],
-    )
+    text = "(int64[2] ids) => (float[2, 3] rows) { rows = Gather(table, ids) }"
+    network = parsed(text, constant("table", table))
     onnx.save(  # pyright: ignore[reportUnknownMemberType]
         network,
         "net.onnx",
