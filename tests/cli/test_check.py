@@ -58,7 +58,7 @@ POSIX = pytest.mark.skipif(
 
 def report(line: str, *arguments: str, code: int = 0) -> Report:
     """Return the report that `check --json` prints."""
-    result = call(f"check --json {line}", *arguments)
+    result = call(f"check {line}", *arguments, "--json")
     assert result.exit_code == code, result.output
     return read_report(result.stdout.encode())
 
