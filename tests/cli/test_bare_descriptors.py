@@ -339,10 +339,9 @@ class TestForms:
         write(wrong)
         write([BARE, wrong], "list.json")
         for path, place in (("bare.json", "$.desc"), ("list.json", "$[1].desc")):
-            code, text, error = outcome(f"show {path}")
-            assert (code, text) == (1, "")
-            assert error.startswith(f"Error: {path}: {place}: Axis must be ")
-            assert len(error.splitlines()) == 1
+            assert error_of(f"show {path}", code=1).startswith(
+                f"{path}: {place}: Axis must be "
+            )
             code, text, error = outcome(f"check {path}")
             assert (code, error) == (1, "")
             assert f"INVALID   {path}: {place}: Axis must be " in text

@@ -520,9 +520,7 @@ class TestLeftOut:
     @pytest.mark.parametrize("name", [*OTHERS, "convolution.json"])
     def test_a_file_that_is_named_is_never_left_out(self, name: str) -> None:
         written(name, OTHERS.get(name, CONVOLUTION))
-        code, out, err = outcome("convert", name)
-        assert (code, out) == (2, "")
-        assert err.startswith(f"Error: {name}: $")
+        assert error_of("convert", name).startswith(f"{name}: $")
 
     def test_a_folder_without_programs_is_an_error(self) -> None:
         written("in/package.json", {"type": "module"})
