@@ -166,11 +166,9 @@ class TestRepro:
         Path("evil").chmod(0o755)
         self.edited_report(python=str(Path("evil").absolute()))
         passes = "passes on lane cpu: nothing to reproduce\n"
-        code, out, err = outcome("repro r.json -o out")
-        assert (code, out, err) == (
-            0,
-            f"case 'x.json: $.commands[0] (gather)' {passes}",
-            "",
+        assert (
+            output_of("repro r.json -o out")
+            == f"case 'x.json: $.commands[0] (gather)' {passes}"
         )
         self.edited_report(name="cpu@x=./evil")
         sentence = "r.json: the name of a lane must have no '=', got 'cpu@x=./evil'"

@@ -197,10 +197,11 @@ class TestConvert:
     def test_several_models_do_not_go_to_one_file(self, output: str) -> None:
         renamed(program("two.json"), "a", "b")
         program("x.json")
-        sentence = f"Error: --output must be a folder for 2 models, got {output}"
         for arguments in ("two.json", "x.json none.json"):
-            code, out, err = outcome(f"convert {arguments} -o {output}")
-            assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
+            assert (
+                error_of(f"convert {arguments} -o {output}")
+                == f"--output must be a folder for 2 models, got {output}"
+            )
         assert files() == ["two.json", "x.json"]
 
     def test_the_output_is_not_empty(self) -> None:

@@ -101,8 +101,7 @@ def test_a_gather_of_a_model_has_a_module() -> None:
 
 def test_the_case_of_an_ending_does_not_count() -> None:
     program("x.json")
-    code, _, err = outcome("convert x.json --target webnn -o y.JSON")
-    assert (code, err) == (0, "")
+    assert outcome("convert x.json --target webnn -o y.JSON")[::2] == (0, "")
     assert Path("y.JSON").read_text("utf-8") == og.to_webnn(DESC).to_json()
 
 
