@@ -197,11 +197,10 @@ class TestConvert:
     def test_several_models_do_not_go_to_one_file(self, output: str) -> None:
         renamed(program("two.json"), "a", "b")
         program("x.json")
+        sentence = f"Error: --output must be a folder for 2 models, got {output}"
         for arguments in ("two.json", "x.json none.json"):
-            assert (
-                error_of(f"convert {arguments} -o {output}")
-                == f"--output must be a folder for 2 models, got {output}"
-            )
+            code, out, err = outcome(f"convert {arguments} -o {output}")
+            assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
         assert files() == ["two.json", "x.json"]
 
     def test_the_output_is_not_empty(self) -> None:
@@ -995,13 +994,6 @@ Formula
         )
         assert [shown["file"] for shown in json_of("show d --json")] == ["d/b.json"]
         assert outcome("show none.json --json")[:2] == (2, "")
-
-    def test_show_refuses_a_broken_file(self) -> None:
-        write_text("x.json", "[]")
-        assert (
-            error_of("show x.json")
-            == "x.json: $ must have a descriptor, got an empty array"
-        )
 
 
 class TestExplain:
