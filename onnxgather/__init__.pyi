@@ -5,7 +5,7 @@ from onnxgather.auditing.hardening.harden import harden as harden
 from onnxgather.auditing.proof.contract import Condition as Condition
 from onnxgather.auditing.proof.contract import check_inputs as check_inputs
 from onnxgather.auditing.proof.contract_model import contract_model as contract_model
-from onnxgather.auditing.proof.ranges import IndexRange as IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange as IndexRange
 from onnxgather.auditing.records import Audit as Audit
 from onnxgather.auditing.records import AuditedGather as AuditedGather
 from onnxgather.checking.results import Result as Result

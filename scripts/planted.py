@@ -72,13 +72,13 @@ FILES = [
     "operators/output_bounds_selection",
     "operators/output_bounds",
     "proof/earlier",
-    "proof/ranges",
+    "proof/index_range",
     "proof/conditions",
 ]
 """Where mistakes are planted: the algebra, the tables of operators, and the proofs."""
 
 PARTS = {
-    "proof/ranges": ["proof_of", "_number"],
+    "proof/index_range": ["proof_of", "_number"],
     "operators/index_operators": [
         "coordinates_of",
         "_indices_of",

@@ -39,9 +39,7 @@ from onnxgather.auditing.proof.contract import (
     tightened,
 )
 from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.ranges import (
-    IndexRange,
-)
+from onnxgather.auditing.proof.index_range import IndexRange
 from onnxgather.auditing.records import (
     Audit,
     AuditedGather,

@@ -44,14 +44,8 @@ from onnxgather.auditing.proof.contract import (
 )
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
-from onnxgather.auditing.proof.ranges import (
-    Found,
-    IndexRange,
-    Ranges,
-    SizesFrom,
-    proof_of,
-    ranges_of,
-)
+from onnxgather.auditing.proof.index_range import Found, IndexRange, SizesFrom, proof_of
+from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
 from onnxgather.auditing.records import DECIDED, RANGE_STATES, AuditedGather, Tensor
 from onnxgather.core.checks import shown

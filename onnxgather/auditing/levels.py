@@ -34,7 +34,7 @@ from onnxgather.auditing.graph_audit import (
 from onnxgather.auditing.matches import FileNames, Matches
 from onnxgather.auditing.proof.contract import Contract
 from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.ranges import IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange
 from onnxgather.auditing.records import (
     AskedRuntime,
     AuditedGather,

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from onnxgather.auditing.graph_audit import OperationKey, operations_of
 from onnxgather.auditing.operators.index_operators import coordinates_of
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import Lost, ranges_of
+from onnxgather.auditing.proof.index_range import Lost
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import Network, read_network

@@ -25,7 +25,7 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
-from onnxgather.auditing.proof.ranges import IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange
 from onnxgather.core.model.network import Network, Operation, Scope
 
 _INLINED = ("_inlfunc_", "_if_")

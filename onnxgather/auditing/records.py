@@ -16,9 +16,7 @@ from onnxgather.auditing.proof.contract import (
     NOT_EMPTY,
     Assumption,
 )
-from onnxgather.auditing.proof.ranges import (
-    IndexRange,
-)
+from onnxgather.auditing.proof.index_range import IndexRange
 from onnxgather.core.checks import (
     html_table,
     number_of,

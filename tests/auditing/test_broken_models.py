@@ -4,57 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
-from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
+from onnx_graphs import FLOAT, INT64, info, model, node, written
 
 import onnxgather as og
 
 X = info("x", FLOAT, ["n", 3])
 GATHER = node("Gather", ["x", "i"], "y")
-SIZES = [node("Shape", ["x"], "sizes")]
-HALF = constant("half", np.array([2.5]))
+
+
+def _where_after(condition: str) -> onnx.ModelProto:
+    return written(f"""
+        (float[n, 3] x, int64[2] j) => (y)
+        {{
+            condition = {condition}
+            i = Where (condition, j, j)
+            y = Gather (x, i)
+        }}
+    """)
 
 
 def _of_two_types(operator: str) -> onnx.ModelProto:
-    nodes = [*SIZES, node(operator, ["sizes", "half"], "i"), GATHER]
-    return model(nodes, [X], ["y"], [HALF])
+    return written(f"""
+        (float[n, 3] x) => (y)
+        <double[1] half = {{2.5}}>
+        {{ sizes = Shape (x)  i = {operator} (sizes, half)  y = Gather (x, i) }}
+    """)
 
 
-def _loop_of(data_type: int) -> onnx.ModelProto:
-    body = graph(
-        [node("Identity", ["go"], "on"), node("Identity", ["trip"], "kept")],
-        [info("trip", INT64, []), info("go", BOOL, [])],
-        ["on", "kept"],
-    )
-    nodes = [node("Loop", ["count", ""], "i", body=body), GATHER]
-    return model(nodes, [X, info("count", data_type, [])], ["y"])
-
-
-def _where_after(operator: str, inputs: list[str]) -> onnx.ModelProto:
-    nodes = [
-        node(operator, inputs, "condition"),
-        node("Where", ["condition", "j", "j"], "i"),
-        GATHER,
-    ]
-    return model(nodes, [X, info("j", INT64, [2])], ["y"])
+def _loop_of(data_type: str) -> onnx.ModelProto:
+    return written(f"""
+        (float[n, 3] x, {data_type} count) => (y)
+        {{
+            i = Loop (count, "") <
+                body = g (int64 trip, bool go) => (on, kept)
+                {{ on = Identity (go)  kept = Identity (trip) }} >
+            y = Gather (x, i)
+        }}
+    """)
 
 
 NOT_PROVED = {
     "Div of two types": _of_two_types("Div"),
     "Mod of two types": _of_two_types("Mod"),
-    "Loop of a text": _loop_of(TensorProto.STRING),
-    "Loop of a float": _loop_of(FLOAT),
-    "Less of one input": _where_after("Less", ["j"]),
-    "Equal of three inputs": _where_after("Equal", ["j", "j", "j"]),
-    "Not of no input": _where_after("Not", []),
-    "Where of one input": model(
-        [node("Less", ["j", "j"], "less"), node("Where", ["less"], "i"), GATHER],
-        [X, info("j", INT64, [2])],
-        ["y"],
-    ),
+    "Loop of a text": _loop_of("string"),
+    "Loop of a float": _loop_of("float"),
+    "Less of one input": _where_after("Less (j)"),
+    "Equal of three inputs": _where_after("Equal (j, j, j)"),
+    "Not of no input": _where_after("Not ()"),
+    "Where of one input": written("""
+        (float[n, 3] x, int64[2] j) => (y)
+        { less = Less (j, j)  i = Where (less)  y = Gather (x, i) }
+    """),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_graphs import BOOL, INT64, constant, function, graph, info, model, node
+from onnx_graphs import constant, function, nodes_of, written
 from rings import one_quick_in
 
 from onnxgather.auditing import capture as capture_module
@@ -15,8 +15,6 @@ from onnxgather.auditing.capture import Captured, capture
 from onnxgather.core.model.network import Network, read_network
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
-IDS = info("ids", INT64, ["n"])
-ON = info("on", BOOL, [])
 
 
 def seen(made: onnx.ModelProto, **inputs: Any) -> dict[str, list[list[Any]]]:
@@ -42,22 +40,29 @@ def captured(made: onnx.ModelProto, **inputs: Any) -> tuple[Network, Captured]:
 
 
 def test_a_gather_has_its_arrays() -> None:
-    nodes = [
-        node("Neg", ["ids"], "moved"),
-        node("Gather", ["table", "moved"], "rows", "g"),
-    ]
-    made = model(nodes, [IDS], ["rows"], [TABLE])
+    made = written(
+        """
+        (int64[n] ids) => (rows)
+        { moved = Neg (ids)  [g] rows = Gather (table, moved) }
+        """,
+        TABLE,
+    )
     assert seen(made, ids=[1, -2]) == {"main graph": [[[-1, 2], [9, 6]]]}
 
 
 def test_a_model_of_texts_runs() -> None:
-    words = info("words", onnx.TensorProto.STRING, ["n"])
-    nodes = [
-        node("Equal", ["words", "stop"], "stops"),
-        node("Cast", ["stops"], "which", to=INT64),
-        node("Gather", ["table", "which"], "rows", "g"),
-    ]
-    made = model(nodes, [words], ["rows"], [TABLE, constant("stop", np.array(["the"]))])
+    made = written(
+        """
+        (string[n] words) => (rows)
+        {
+            stops = Equal (words, stop)
+            which = Cast <to = 7> (stops)
+            [g] rows = Gather (table, which)
+        }
+        """,
+        TABLE,
+        constant("stop", np.array(["the"])),
+    )
     made.opset_import[0].version = 19  # Equal of texts
     _, found = captured(made, words=["the", "cat"])
     assert found.stop is None
@@ -65,44 +70,57 @@ def test_a_model_of_texts_runs() -> None:
 
 
 def test_only_the_branch_that_runs_is_seen() -> None:
-    then = graph([node("Gather", ["table", "ids"], "y")], (), ["y"])
-    other = graph([node("Gather", ["table", "moved"], "z")], (), ["z"])
-    nodes = [
-        node("Neg", ["ids"], "moved"),
-        node("If", ["on"], "out", "if_1", then_branch=then, else_branch=other),
-    ]
-    made = model(nodes, [IDS, ON], ["out"], [TABLE])
+    made = written(
+        """
+        (int64[n] ids, bool on) => (out)
+        {
+            moved = Neg (ids)
+            [if_1] out = If (on) <
+                then_branch = g () => (y) { y = Gather (table, ids) },
+                else_branch = g () => (z) { z = Gather (table, moved) } >
+        }
+        """,
+        TABLE,
+    )
     assert seen(made, ids=[1], on=True) == {"then_branch of if_1": [[[1], [3]]]}
     assert seen(made, ids=[1], on=False) == {"else_branch of if_1": [[[-1], [9]]]}
 
 
 def test_each_iteration_of_a_loop_is_seen() -> None:
-    inputs = [info("k", INT64, []), info("going", BOOL, []), info("at", INT64, ["n"])]
-    nodes = [
-        node("Gather", ["table", "at"], "rows"),
-        node("Add", ["at", "ids"], "next"),
-        node("Less", ["k", "last"], "still"),
-    ]
-    body = graph(nodes, inputs, ["still", "next", "rows"])
-    loop = onnx.helper.make_node(
-        "Loop", ["", "", "ids"], ["end", "all"], "loop_1", body=body
+    made = written(
+        """
+        (int64[n] ids) => (all)
+        <int64 last = {1}>
+        {
+            [loop_1] end, all = Loop ("", "", ids) <
+                body = g (int64 k, bool going, int64[n] at) => (still, next, rows) {
+                    rows = Gather (table, at)
+                    next = Add (at, ids)
+                    still = Less (k, last)
+                } >
+        }
+        """,
+        TABLE,
     )
-    made = model([loop], [IDS], ["all"], [TABLE, constant("last", np.int64(1))])
     assert seen(made, ids=[1]) == {"body of loop_1": [[[1], [3]], [[2], [6]]]}
 
 
-@pytest.mark.parametrize("sizes", one_quick_in(2, [[], [1]]))
+@pytest.mark.parametrize(("k", "sizes"), one_quick_in(2, [(" k", []), ("[1] k", [1])]))
 def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
-    sizes: list[int],
+    k: str, sizes: list[int]
 ) -> None:
-    inputs = [info("k", INT64, sizes), info("going", BOOL, [])]
-    nodes = [
-        node("Gather", ["table", "k"], "row", "row"),
-        node("Identity", ["going"], "still"),
-    ]
-    body = graph(nodes, inputs, ["still", "row"])
-    loop = node("Loop", ["twice", ""], "all", "loop_1", body=body)
-    made = model([loop], [], ["all"], [TABLE, constant("twice", np.int64(2))])
+    made = written(
+        f"""
+        () => (all)
+        <int64 twice = {{2}}>
+        {{
+            [loop_1] all = Loop (twice, "") <
+                body = g (int64{k}, bool going) => (still, row)
+                {{ [row] row = Gather (table, k)  still = Identity (going) }} >
+        }}
+        """,
+        TABLE,
+    )
     _, found = captured(made)
     assert found.stop is None
     (rows,) = found.gathers.values()
@@ -112,13 +130,15 @@ def test_the_number_of_an_iteration_has_the_sizes_that_the_body_declares(
     ] * 2
 
 
+SCAN = """
+[scan_1] all = Scan <num_scan_inputs = 1,
+    body = g (int64 row) => (got) { got = Gather (table, row) }> (ids)
+"""
+
+
 @pytest.mark.slow
 def test_each_row_of_a_scan_is_seen() -> None:
-    body = graph(
-        [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
-    )
-    scan = node("Scan", ["ids"], "all", "scan_1", body=body, num_scan_inputs=1)
-    made = model([scan], [IDS], ["all"], [TABLE])
+    made = written(f"(int64[n] ids) => (all) {{ {SCAN} }}", TABLE)
     assert seen(made, ids=[2, 0]) == {"body of scan_1": [[2, 6], [0, 0]]}
     made.graph.node[0].attribute.append(
         onnx.helper.make_attribute("scan_input_directions", [1])
@@ -136,22 +156,18 @@ def test_loops_and_scans_end_after_many_iterations(
     """A scan of 3 rows in a loop of 2 iterations has 8 in all."""
     monkeypatch.setattr(capture_module, "MOST_ITERATIONS", of_one)
     monkeypatch.setattr(capture_module, "MOST_OF_ALL", of_all)
-    inner = graph(
-        [node("Gather", ["table", "row"], "got")], [info("row", INT64, [])], ["got"]
+    made = written(
+        f"""
+        (int64[n] ids) => (end)
+        <int64 twice = {{2}}>
+        {{
+            [loop_1] end = Loop (twice, "") <
+                body = g (int64 k, bool going) => (still, all)
+                {{ still = Identity (going)  {SCAN} }} >
+        }}
+        """,
+        TABLE,
     )
-    state = [info("k", INT64, []), info("going", BOOL, [])]
-    nodes = [
-        node("Identity", ["going"], "still"),
-        node("Scan", ["ids"], "all", "scan_1", body=inner, num_scan_inputs=1),
-    ]
-    loop = node(
-        "Loop",
-        ["twice", ""],
-        "end",
-        "loop_1",
-        body=graph(nodes, state, ["still", "all"]),
-    )
-    made = model([loop], [IDS], ["end"], [TABLE, constant("twice", np.int64(2))])
     _, found = captured(made, ids=[2, 0, 1])
     assert sum(map(len, found.gathers.values())) == rows
     assert found.cut == ({"body of scan_1 in body of loop_1"} if cut else set())
@@ -159,15 +175,19 @@ def test_loops_and_scans_end_after_many_iterations(
 
 @pytest.mark.slow
 def test_each_call_of_a_function_is_seen() -> None:
-    inner = function("Inner", ["x", "w"], [node("Gather", ["x", "w"], "y")])
-    outer = function(
-        "Outer", ["x", "w"], [node("Inner", ["x", "w"], "z", "in", domain="own")]
+    inner = function("Inner", ["x", "w"], nodes_of("y = Gather (x, w)"))
+    outer = function("Outer", ["x", "w"], nodes_of("[in] z = own.Inner (x, w)"))
+    made = written(
+        """
+        (int64[n] ids) => (a, b)
+        {
+            [one] a = own.Outer (table, ids)
+            [two] b = own.Inner (table, ids)
+        }
+        """,
+        TABLE,
+        functions=[inner, outer],
     )
-    nodes = [
-        node("Outer", ["table", "ids"], "a", "one", domain="own"),
-        node("Inner", ["table", "ids"], "b", "two", domain="own"),
-    ]
-    made = model(nodes, [IDS], ["a", "b"], [TABLE], functions=[inner, outer])
     assert seen(made, ids=[3]) == {
         "function Inner, called by in in function Outer, called by one": [[[3], [9]]],
         "function Inner, called by two": [[[3], [9]]],
@@ -175,14 +195,19 @@ def test_each_call_of_a_function_is_seen() -> None:
 
 
 def test_a_run_that_fails_shows_what_came_before() -> None:
-    nodes = [
-        node("Gather", ["table", "ids"], "rows", "first"),
-        node("Gather", ["table", "far"], "wild", "second"),
-        node("Neg", ["wild"], "turned"),
-        node("Gather", ["turned", "ids"], "never", "third"),
-    ]
-    far = constant("far", np.array([9]))
-    made = model(nodes, [IDS], ["never"], [TABLE, far])
+    made = written(
+        """
+        (int64[n] ids) => (never)
+        <int64[1] far = {9}>
+        {
+            [first] rows = Gather (table, ids)
+            [second] wild = Gather (table, far)
+            turned = Neg (wild)
+            [third] never = Gather (turned, ids)
+        }
+        """,
+        TABLE,
+    )
     network, found = captured(made, ids=[1])
     names = [node.name for node in network.main.operations if node in found.gathers]
     assert names == ["first", "second"]
@@ -192,11 +217,18 @@ def test_a_run_that_fails_shows_what_came_before() -> None:
 
 @pytest.mark.slow
 def test_a_failure_in_a_branch_is_named_there() -> None:
-    then = graph([node("Gather", ["table", "ids"], "y", "inner")], (), ["y"])
-    only = node("If", ["on"], "out", "if_1", then_branch=then, else_branch=then)
-    network, found = captured(
-        model([only], [IDS, ON], ["out"], [TABLE]), ids=[7], on=True
+    made = written(
+        """
+        (int64[n] ids, bool on) => (out)
+        {
+            [if_1] out = If (on) <
+                then_branch = g () => (y) { [inner] y = Gather (table, ids) },
+                else_branch = g () => (y) { [inner] y = Gather (table, ids) } >
+        }
+        """,
+        TABLE,
     )
+    network, found = captured(made, ids=[7], on=True)
     assert found.stop is not None
     assert found.stop.startswith("if_1 fails: ")
     ((one,),) = found.gathers.values()
@@ -207,8 +239,9 @@ def test_a_failure_in_a_branch_is_named_there() -> None:
 
 
 def test_a_gather_from_the_default_of_an_input_is_seen() -> None:
-    gather = node("Gather", ["table", "ids"], "rows")
-    table = info("table", onnx.TensorProto.FLOAT, [4, 3])
-    made = model([gather], [IDS, table], ["rows"], [TABLE])
+    made = written(
+        "(int64[n] ids, float[4, 3] table) => (rows) { rows = Gather (table, ids) }",
+        TABLE,
+    )
     ((one,),) = captured(made, ids=[1])[1].gathers.values()
     assert (one.inputs[0], one.inputs[1].tolist()) == (None, [1])

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from command_line import outcome
 from onnx import TensorProto
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import constant, written
 
 import onnxgather as og
 from onnxgather.auditing.graph_audit import EMPTY
@@ -19,57 +19,44 @@ from onnxgather.auditing.graph_audit import EMPTY
 SIZES = [2, 0, 2**60]
 
 
-def _empty(name: str, sizes: Any, data_type: int = INT64) -> TensorProto:
+def _empty(name: str, sizes: Any, data_type: int = TensorProto.INT64) -> TensorProto:
     return TensorProto(name=name, data_type=data_type, dims=sizes)
 
 
-X = info("x", FLOAT, [4, 3])
-GATHER = node("Gather", ["x", "i"], "y")
 SHAPE = constant("shape", np.array(SIZES))
-PADS = constant("pads", np.array([0, 0, 0, 0, 0, 2**60 - 4]))
+
+
+def made(indices: str, *constants: TensorProto) -> onnx.ModelProto:
+    """A model that gathers with a value of some node."""
+    text = f"(float[4, 3] x) => (y) {{ {indices}  y = Gather (x, i) }}"
+    return written(text, *constants)
+
 
 INDICES: dict[str, onnx.ModelProto] = {
-    "initializer": model([GATHER], [X], ["y"], [_empty("i", SIZES)]),
-    "INT4": model(
-        [node("Cast", ["four"], "i", to=INT64), GATHER],
-        [X],
-        ["y"],
-        [_empty("four", SIZES, TensorProto.INT4)],
+    "initializer": made("", _empty("i", SIZES)),
+    "INT4": made("i = Cast <to = 7> (four)", _empty("four", SIZES, TensorProto.INT4)),
+    "Constant": made("i = Constant ()"),
+    "ConstantOfShape": made(
+        "i = ConstantOfShape <value = int64[1] {0}> (shape)", SHAPE
     ),
-    "Constant": model(
-        [node("Constant", [], "i", value=_empty("i", SIZES)), GATHER], [X], ["y"]
+    "Expand": made(
+        "i = Expand (one, shape)", SHAPE, constant("one", np.array([[[1]]]))
     ),
-    "ConstantOfShape": model(
-        [
-            node("ConstantOfShape", ["shape"], "i", value=constant("v", np.array([0]))),
-            GATHER,
-        ],
-        [X],
-        ["y"],
-        [SHAPE],
+    "Reshape": made(
+        "i = Reshape <allowzero = 1> (none, shape)", SHAPE, _empty("none", [0])
     ),
-    "Expand": model(
-        [node("Expand", ["one", "shape"], "i"), GATHER],
-        [X],
-        ["y"],
-        [SHAPE, constant("one", np.array([[[1]]]))],
+    "Pad": made(
+        "i = Pad (none, pads)",
+        constant("pads", np.array([0, 0, 0, 0, 0, 2**60 - 4])),
+        _empty("none", [2, 0, 4]),
     ),
-    "Reshape": model(
-        [node("Reshape", ["none", "shape"], "i", allowzero=1), GATHER],
-        [X],
-        ["y"],
-        [SHAPE, _empty("none", [0])],
-    ),
-    "Pad": model(
-        [node("Pad", ["none", "pads"], "i"), GATHER],
-        [X],
-        ["y"],
-        [PADS, _empty("none", [2, 0, 4])],
-    ),
-    "input": model([GATHER], [X, info("i", INT64, SIZES)], ["y"]),
+    "input": written(f"(float[4, 3] x, int64{SIZES} i) => (y) {{ y = Gather (x, i) }}"),
 }
 """Models that gather with such a value as indices, by what makes the value."""
 
+INDICES["Constant"].graph.node[0].attribute.append(
+    onnx.helper.make_attribute("value", _empty("i", SIZES))
+)
 # The first opset with the type.
 INDICES["INT4"].opset_import[0].version = 21
 
@@ -85,13 +72,10 @@ def test_no_index_is_out_of_range(made: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("is_constant", [False, True])
 def test_the_data_may_be_such_a_value(is_constant: bool) -> None:
-    inputs = [info("i", INT64, [2])]
-    constants: list[TensorProto] = []
-    if is_constant:
-        constants.append(_empty("x", SIZES, FLOAT))
-    else:
-        inputs.append(info("x", FLOAT, SIZES))
-    (gather,) = og.audit(model([GATHER], inputs, ["y"], constants)).gathers
+    x = "" if is_constant else f", float{SIZES} x"
+    text = f"(int64[2] i{x}) => (y) {{ y = Gather (x, i) }}"
+    constants = [_empty("x", SIZES, TensorProto.FLOAT)] if is_constant else []
+    (gather,) = og.audit(written(text, *constants)).gathers
     assert gather.range.state == "proved-if"
     (condition,) = gather.range.conditions
     assert str(condition) == "each value of i is from -2 to 1"
@@ -109,12 +93,14 @@ def test_there_is_no_descriptor_of_an_empty_value(
 
 def test_a_size_beyond_the_numbers_of_sizes_is_not_known() -> None:
     # ONNX's inference of the next operator takes no such size.
-    nodes = [
-        node("Reshape", ["x", "flat"], "long"),
-        node("Gather", ["long", "i"], "y"),
-    ]
-    inputs = [info("x", FLOAT, [2**63 - 1, 2]), info("i", INT64, [1])]
-    flat = constant("flat", np.array([-1]))
-    (gather,) = og.audit(model(nodes, inputs, ["y"], [flat])).gathers
+    made = written("""
+        (float[9223372036854775807, 2] x, int64[1] i) => (y)
+        <int64[1] flat = {-1}>
+        {
+            long = Reshape (x, flat)
+            y = Gather (long, i)
+        }
+    """)
+    (gather,) = og.audit(made).gathers
     assert gather.data.sizes == (None,)
     assert gather.range.state == "not-proved"

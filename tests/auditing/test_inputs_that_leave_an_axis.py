@@ -14,12 +14,7 @@ from rings import one_quick_in
 
 import onnxgather as og
 
-INT64, FLOAT, BOOL = (
-    onnx.TensorProto.INT64,
-    onnx.TensorProto.FLOAT,
-    onnx.TensorProto.BOOL,
-)
-
+INT64 = onnx.TensorProto.INT64
 HEAD = '<ir_version: 9, opset_import: ["" : 21, "ai.onnx.ml" : 3]>'
 
 ALL_OF_P = """
@@ -38,7 +33,9 @@ def model(inputs: str, nodes: str, **declared: Any) -> onnx.ModelProto:
     """Return a model of text, which declares sizes of INT64 values."""
     made = parser.parse_model(f"{HEAD} g ({inputs}) => (y) <{CONSTANTS}> {{ {nodes} }}")
     for name, sizes in declared.items():
-        made.graph.value_info.append(helper.make_tensor_value_info(name, INT64, sizes))
+        made.graph.value_info.append(
+            helper.make_tensor_value_info(name, onnx.TensorProto.INT64, sizes)
+        )
     return made
 
 
@@ -152,42 +149,28 @@ def test_an_index_that_leaves_its_axis_is_not_proved(name: str) -> None:
     assert out_of_range(made, **inputs) == failed
 
 
-def loop(
-    iteration: list[int], going: list[int], size_of: str, expected: int
-) -> onnx.ModelProto:
+def loop(iteration: str, going: str, size_of: str, expected: int) -> onnx.ModelProto:
     """Return a Loop that gathers by the expected number of elements, less the one there
     is."""
-    inputs = [("it", INT64, iteration), ("going", BOOL, going)]
-    nodes = [
-        helper.make_node("Identity", ["many"], ["still"]),
-        helper.make_node("Size", [size_of], ["n"]),
-        helper.make_node("Sub", ["expected", "n"], ["i"]),
-        helper.make_node("Gather", ["d", "i"], ["o"]),
-    ]
-    outputs = [("still", BOOL, None), ("o", INT64, None)]
-    info = helper.make_tensor_value_info
-    body = helper.make_graph(
-        nodes, "body", [info(*one) for one in inputs], [info(*one) for one in outputs]
-    )
-    node = helper.make_node("Loop", ["times", ""], ["y"], body=body)
-    constants = [
-        helper.make_tensor("times", INT64, [], [2]),
-        helper.make_tensor("many", BOOL, [5], [1] * 5),
-        helper.make_tensor("expected", INT64, [], [expected]),
-        helper.make_tensor("d", INT64, [1], [0]),
-    ]
-    made = helper.make_graph([node], "g", [], [info("y", INT64, None)], constants)
-    return helper.make_model(
-        made, ir_version=9, opset_imports=[helper.make_opsetid("", 21)]
-    )
+    return parser.parse_model(f"""{HEAD} g () => (y)
+    <int64 times = {{2}}, bool[5] many = {{1, 1, 1, 1, 1}}, int64[1] d = {{0}},
+     int64 expected = {{{expected}}}> {{
+        y = Loop (times, "") <
+            body = body (int64{iteration} it, bool{going} going) => (still, o) {{
+                still = Identity (many)
+                n = Size ({size_of})
+                i = Sub (expected, n)
+                o = Gather (d, i)
+            }} >
+    }}""")
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        loop([7], [], "it", 7),
-        loop([], [5], "going", 5),
-        loop([], [], "going", 1),
+        loop("[7]", "", "it", 7),
+        loop("", "[5]", "going", 5),
+        loop("", "", "going", 1),
     ],
     ids=[
         "the iteration is 1 number",

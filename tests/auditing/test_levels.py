@@ -11,7 +11,8 @@ import onnx
 import onnxruntime
 import pytest
 from command_line import ALSO_AUDITED, outcome
-from onnx import helper, numpy_helper, parser
+from onnx import numpy_helper, parser
+from onnx_graphs import constant, written
 from rewritten_models import (
     DIFFERS,
     LOAD,
@@ -295,28 +296,17 @@ def test_gathers_of_functions_and_branches_are_found_where_they_are_inlined() ->
 
 def test_constants_beside_a_model_are_not_copied(tmp_path: Path) -> None:
     """Without a run, large constants are written nowhere."""
-    table = np.zeros((4096, 512), np.float32)
-    nodes = [helper.make_node("Gather", ["table", "i"], ["y"])]
-    i = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, ["n"])
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [i],
-        [onnx.ValueInfoProto(name="y")],
-        [numpy_helper.from_array(table, "table")],
-    )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    )
+    table = constant("table", np.zeros((4096, 512), np.float32))
+    model = written("(int64[n] i) => (y) { y = Gather (table, i) }", table)
     path = str(tmp_path / "m.onnx")
     save: Any = vars(onnx)["save"]
     save(model, path, save_as_external_data=True, location="w", size_threshold=0)
-    written: list[int] = []
+    lengths: list[int] = []
     decoded = graphs._decoded  # pyright: ignore[reportPrivateUsage]
 
     def read(header: bytes, blobs: bytes) -> Any:
         (folder,) = tmp_path.glob("onnxgather-*")
-        written[:] = [file.stat().st_size for file in folder.glob("[0-9]*.onnx")]
+        lengths[:] = [file.stat().st_size for file in folder.glob("[0-9]*.onnx")]
         assert not [*folder.glob("*.weights")]
         return decoded(header, blobs)
 
@@ -325,21 +315,15 @@ def test_constants_beside_a_model_are_not_copied(tmp_path: Path) -> None:
         patch.setattr(graphs, "SMALL_MODEL", 2**20)
         patch.setattr("tempfile.tempdir", str(tmp_path))
         gather = only(og.audit(path))
-    assert len(written) == 3
-    assert max(written) < 5000
+    assert len(lengths) == 3
+    assert max(lengths) < 5000
     assert gather.range.state == "proved-if"
     assert gather.runtime is not None
 
 
 def test_a_large_constant_of_indices_is_read_in_each_graph() -> None:
-    indices = np.arange(2**17) % 7
-    nodes = [helper.make_node("Gather", ["t", "indices"], ["y"], "rows")]
-    t = helper.make_tensor_value_info("t", onnx.TensorProto.FLOAT, [7])
-    stored = [numpy_helper.from_array(indices, "indices")]
-    outputs = [onnx.ValueInfoProto(name="y")]
-    graph = helper.make_graph(nodes, "g", [t], outputs, stored)
-    opsets = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    indices = constant("indices", np.arange(2**17) % 7)
+    model = written("(float[7] t) => (y) { [rows] y = Gather (t, indices) }", indices)
     for small in (2**26, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(graphs, "SMALL_MODEL", small)

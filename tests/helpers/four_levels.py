@@ -70,74 +70,6 @@ class Failure:
 
 Outcome = Feeds | Failure
 
-OPTIMIZERS = (
-    "AttentionFusion",
-    "BiasDropoutFusion",
-    "BiasGeluFusion",
-    "BiasSoftmaxFusion",
-    "CastChainElimination",
-    "CastElimination",
-    "ClipQuantRewrite",
-    "CommonSubexpressionElimination",
-    "ConstantFolding",
-    "ConstantFoldingDQ",
-    "ConstantSharing",
-    "ConvActivationFusion",
-    "ConvAddActivationFusion",
-    "ConvAddFusion",
-    "ConvBNFusion",
-    "ConvMulFusion",
-    "DivMulFusion",
-    "DoubleQDQPairsRemover",
-    "DynamicQuantizeMatMulFusion",
-    "EliminateDropout",
-    "EliminateIdentity",
-    "EliminateSlice",
-    "EmbedLayerNormFusion",
-    "EnsureUniqueDQForNodeUnit",
-    "ExpandElimination",
-    "FastGeluFusion",
-    "FuseReluClip",
-    "GatherSliceToSplitFusion",
-    "GatherToSliceFusion",
-    "GatherToSplitFusion",
-    "GeluFusionL1",
-    "GeluFusionL2",
-    "GemmActivationFusion",
-    "GemmSumFusion",
-    "GemmTransposeFusion",
-    "IdenticalChildrenConsolidation",
-    "IsInfReduceSum_Fusion",
-    "LayerNormFusionL1",
-    "LayerNormFusionL2",
-    "MatMulActivationFusion",
-    "MatMulAddFusion",
-    "MatMulIntegerToFloatFusion",
-    "MatMulScaleFusion",
-    "MatMul_BatchNormalization_Fusion",
-    "MatmulTransposeFusion",
-    "NchwcTransformer",
-    "NhwcTransformer",
-    "NoopElimination",
-    "NotWhereFusion",
-    "Pad_Fusion",
-    "PreShapeNodeElimination",
-    "QDQFinalCleanupTransformer",
-    "QDQPropagationTransformer",
-    "QDQSelectorActionTransformer",
-    "QuickGeluFusion",
-    "ReluQuantRewrite",
-    "RemoveDuplicateCastTransformer",
-    "ReshapeFusion",
-    "ShapeInputMerge",
-    "SimplifiedLayerNormFusion",
-    "SkipLayerNormFusion",
-    "TransposeOptimizer",
-    "UnsqueezeElimination",
-    "WhereDummyDq",
-)
-"""The names of ONNX Runtime's optimizers, as its option to turn them off has them."""
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -208,17 +140,6 @@ def differences(outcomes: Sequence[Outcome]) -> Iterator[Difference]:
 def compared(model: onnx.ModelProto, feeds: Feeds) -> list[Difference]:
     """What the levels do otherwise than the lowest one, on some inputs."""
     return [*differences(four_outcomes(four_sessions(model), feeds))]
-
-
-def blamed(model: onnx.ModelProto, feeds: Feeds, level: int) -> list[str]:
-    """The optimizers each of which, turned off alone, ends a difference.
-
-    Args:
-        model: The model.
-        feeds: Its inputs.
-        level: The level that differs from the lowest one.
-    """
-    return [name for name in OPTIMIZERS if not differs(model, feeds, level, [name])]
 
 
 def differs(

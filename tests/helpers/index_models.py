@@ -169,7 +169,10 @@ def _quantized(kind: int, name: str) -> IndexModel:
     inputs = {"data": np.zeros(1, np.uint8), "indices": _i(1, 2), "scales": _f(rows, 2)}
     constants = {"data": data, "scales": _f(rows, 2)}
     return made(
-        *("GatherBlockQuantized", inputs, "indices", rows),
+        "GatherBlockQuantized",
+        inputs,
+        "indices",
+        rows,
         name=name,
         domain=MICROSOFT,
         opset=21,
@@ -214,7 +217,10 @@ def _embed(which: str, quantized: bool = False, positions: bool = True) -> Index
         k: v for k, v in inputs.items() if not k.endswith("_ids") and v is not None
     }
     return made(
-        *(op, inputs, which, size),
+        op,
+        inputs,
+        which,
+        size,
         name=f"{op} {which}",
         domain=MICROSOFT,
         place=(0, 1),
@@ -241,7 +247,10 @@ def _rotary(domain: str, *, offset: bool = False, rank: int = 4) -> IndexModel:
     # As an offset the last of the positions is index + length - 1.
     size = longest - length + 1 if offset else longest
     return made(
-        *("RotaryEmbedding", inputs, "positions", size),
+        "RotaryEmbedding",
+        inputs,
+        "positions",
+        size,
         name=(
             f"RotaryEmbedding {domain or 'ONNX'}"
             f" {'offset' if offset else f'rank {rank}'}"
@@ -261,7 +270,10 @@ def _scatter(op: str, opset: int, **attributes: Any) -> IndexModel:
     indices = indices.T if axis else indices  # DirectML takes no other sizes
     inputs = {"data": _f(3, 3), "indices": indices, "updates": -_f(*indices.shape)}
     return made(
-        *(op, inputs, "indices", 3),
+        op,
+        inputs,
+        "indices",
+        3,
         name=(
             f"{op}"
             f" {opset}{f' axis {axis}' * bool(axis)}{f' {reduction}' * bool(reduction)}"
@@ -276,7 +288,10 @@ def _scatter_nd(opset: int, reduction: str = "") -> IndexModel:
     more: dict[str, Any] = {"reduction": reduction} if reduction else {}
     inputs = {"data": _f(3, 3), "indices": _i([0, 1]), "updates": -_f(1)}
     return made(
-        *("ScatterND", inputs, "indices", 3),
+        "ScatterND",
+        inputs,
+        "indices",
+        3,
         name=f"ScatterND {opset}{f' {reduction}' * bool(reduction)}",
         opset=opset,
         place=(0, 1),
@@ -291,7 +306,10 @@ def _loss(op: str, *more_axes: int, **attributes: Any) -> IndexModel:
         "labels": labels if more_axes else labels[:, 0],
     }
     return made(
-        *(op, inputs, "labels", 4),
+        op,
+        inputs,
+        "labels",
+        4,
         name=f"{op} {'of rows' if more_axes else 'of classes'}",
         place=(0, 1) if more_axes else (0,),
         **attributes,
@@ -320,7 +338,10 @@ def _lengths_of_keys(*shape: int) -> IndexModel:
     if len(shape) == 3:
         more = {"q_num_heads": 2, "kv_num_heads": 2}
     return made(
-        *("Attention", inputs, "lengths", shape[-2] + 1),
+        "Attention",
+        inputs,
+        "lengths",
+        shape[-2] + 1,
         name=f"Attention rank {len(shape)}",
         opset=24,
         **more,
@@ -378,7 +399,10 @@ def grouped(
         if name != which and inputs[name] is not None
     }
     return made(
-        *("GroupQueryAttention", inputs, which, size),
+        "GroupQueryAttention",
+        inputs,
+        which,
+        size,
         name=f"GroupQueryAttention {name}",
         domain=MICROSOFT,
         place={"total": (), "positions": (0, 0)}.get(which, (0,)),
@@ -423,7 +447,10 @@ def _decoder(op: str, which: str) -> IndexModel:
         others["beams"] = inputs["beams"]
     more: dict[str, Any] = {"past_present_share_buffer": 1} if is_masked else {}
     return made(
-        *(op, inputs, which, size),
+        op,
+        inputs,
+        which,
+        size,
         name=f"{op} {which}",
         domain=MICROSOFT,
         place=place,
@@ -448,12 +475,10 @@ def index_models() -> list[IndexModel]:
     return [
         made("Gather", {"data": _f(4, 3), "indices": _i(1, 2)}, "indices", 4),
         made(
-            *(
-                "GatherElements",
-                {"data": _f(4, 3), "indices": _i([1, 2, 0])},
-                "indices",
-                4,
-            ),
+            "GatherElements",
+            {"data": _f(4, 3), "indices": _i([1, 2, 0])},
+            "indices",
+            4,
             place=(0, 1),
         ),
         made(
@@ -464,7 +489,10 @@ def index_models() -> list[IndexModel]:
             place=(0, 0),
         ),
         made(
-            *("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 3),
+            "GatherND",
+            {"data": _f(4, 3), "indices": _i([1, 2])},
+            "indices",
+            3,
             name="GatherND column",
             place=(0, 1),
         ),
@@ -479,7 +507,10 @@ def index_models() -> list[IndexModel]:
         _rotary(""),
         _rotary("", rank=3),
         made(
-            *("WordConvEmbedding", words, "sequence", 10),
+            "WordConvEmbedding",
+            words,
+            "sequence",
+            10,
             domain=MICROSOFT,
             place=(0, 1),
             embedding_size=2,
@@ -500,36 +531,50 @@ def index_models() -> list[IndexModel]:
         _scatter("Scatter", 10),
         _scatter("Scatter", 10, axis=1),
         made(
-            *("MaxUnpool", {"x": _f(1, 1, 1, 2), "indices": _i([[[0, 2]]])}),
-            *("indices", 8),
+            "MaxUnpool",
+            {"x": _f(1, 1, 1, 2), "indices": _i([[[0, 2]]])},
+            "indices",
+            8,
             place=(0, 0, 0, 1),
             kernel_shape=[2, 2],
             strides=[2, 2],
         ),
         made(
-            *("RoiAlign", {"x": image, "rois": _f32([0, 0, 3, 3]), "batches": _i(1)}),
-            *("batches", 3),
+            "RoiAlign",
+            {"x": image, "rois": _f32([0, 0, 3, 3]), "batches": _i(1)},
+            "batches",
+            3,
         ),
         made(
-            *("MaxRoiPool", {"x": image, "rois": _f32([1, 0, 0, 3, 3])}),
-            *("rois", 3),
+            "MaxRoiPool",
+            {"x": image, "rois": _f32([1, 0, 0, 3, 3])},
+            "rois",
+            3,
             place=(0, 0),
             pooled_shape=[1, 1],
         ),
         made(
-            *("ReverseSequence", {"x": _f(4, 2), "lengths": _i(2, 3)}),
-            *("lengths", 5),
+            "ReverseSequence",
+            {"x": _f(4, 2), "lengths": _i(2, 3)},
+            "lengths",
+            5,
             batch_axis=1,
             time_axis=0,
         ),
         made(
-            *("TensorScatter", cache, "starts", 3),
+            "TensorScatter",
+            cache,
+            "starts",
+            3,
             name="TensorScatter linear",
             opset=24,
             axis=1,
         ),
         made(
-            *("TensorScatter", cache, "starts", 4),
+            "TensorScatter",
+            cache,
+            "starts",
+            4,
             name="TensorScatter circular",
             opset=24,
             axis=1,
@@ -537,20 +582,27 @@ def index_models() -> list[IndexModel]:
             wraps=True,
         ),
         made(
-            *("GatherND", {"data": _f(4, 3), "indices": _i([1, 2])}, "indices", 4),
+            "GatherND",
+            {"data": _f(4, 3), "indices": _i([1, 2])},
+            "indices",
+            4,
             name="GatherND Microsoft",
             domain=MICROSOFT,
             place=(0, 0),
             fixed=True,
         ),
         made(
-            *("ArrayFeatureExtractor", {"x": _f(2, 4), "y": _i(1, 2)}, "y", 4),
+            "ArrayFeatureExtractor",
+            {"x": _f(2, 4), "y": _i(1, 2)},
+            "y",
+            4,
             domain="ai.onnx.ml",
         ),
         made(
             "CropAndResize",
             {"x": image, "rois": _f32([0, 0, 1, 1]), "at": _i32(1), "to": _i32(2, 2)},
-            *("at", 3),
+            "at",
+            3,
             domain=MICROSOFT,
             constants={"to": _i32(2, 2)},
         ),
@@ -561,7 +613,8 @@ def index_models() -> list[IndexModel]:
         made(
             "NGramRepeatBlock",
             {"ids": _i([1, 2, 1, 2, 1, 3, 1]), "scores": _f(1, 5)},
-            *("ids", 5),
+            "ids",
+            5,
             domain=MICROSOFT,
             place=(0, 1),
             ngram_size=2,
@@ -585,7 +638,9 @@ def index_models() -> list[IndexModel]:
         grouped("total", 9, "total in a long cache", new=3, past=8, least=3),
         grouped("positions", 8, "positions", rows=8, positions=True),
         grouped(
-            *("positions", 8, "positions of more"),
+            "positions",
+            8,
+            "positions of more",
             new=3,
             total=7,
             rows=8,
@@ -597,8 +652,10 @@ def index_models() -> list[IndexModel]:
         ),
         *(_decoder("MultiHeadAttention", which) for which in ("past", "cache")),
         made(
-            *("OneHot", {"indices": _i(1, 2), "depth": _i(4)[0], "values": _f32(0, 1)}),
-            *("indices", 4),
+            "OneHot",
+            {"indices": _i(1, 2), "depth": _i(4)[0], "values": _f32(0, 1)},
+            "indices",
+            4,
             constants={"depth": _i(4)[0]},
         ),
     ]

@@ -11,7 +11,7 @@ P = ParamSpec("P")
 
 
 def message_of(
-    kind: type[Exception],
+    kind: type[Exception] | tuple[type[Exception], ...],
     call: Callable[P, object],
     *arguments: P.args,
     **more: P.kwargs,

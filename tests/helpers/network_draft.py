@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -16,18 +16,19 @@ from onnx import helper, numpy_helper
 from onnxgather.core.descriptors.arrays import Array
 
 TYPES = (
-    *(
-        "int64",
-        "int64",
-        "int64",
-        "int32",
-        "float32",
-        "float32",
-        "float64",
-        "float16",
-        "bool",
-    ),
-    *("uint8", "uint64", "int8", "uint32"),
+    "int64",
+    "int64",
+    "int64",
+    "int32",
+    "float32",
+    "float32",
+    "float64",
+    "float16",
+    "bool",
+    "uint8",
+    "uint64",
+    "int8",
+    "uint32",
 )
 INTEGERS = ("int64", "int32", "uint8", "uint64", "int8", "uint32")
 FLOATS = ("float32", "float64", "float16")
@@ -62,6 +63,7 @@ Style = Literal["calm", "near", "wild"]
 """Of elements: 0 and 1; small numbers; the ends of the type, NaN and infinities too."""
 
 Feeds = dict[str, Array]
+Option = TypeVar("Option")
 
 
 class RefusedError(Exception):
@@ -110,13 +112,16 @@ def sizes(random: Random, rank: int | None = None) -> list[int]:
     ]
 
 
-def session(model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()) -> Any:
+def session(
+    model: onnx.ModelProto, level: int = 0, off: Sequence[str] = (), kept: str = ""
+) -> Any:
     """A session on ONNX Runtime's CPU provider, with one thread.
 
     Args:
         model: The model.
         level: Of the graph optimizations: 0 none, 1 basic, 2 extended, 3 all.
         off: The optimizers that are turned off.
+        kept: The file for the graph that runs; "" for none.
     """
     runtime: Any = onnxruntime
     options = runtime.SessionOptions()
@@ -130,6 +135,7 @@ def session(model: onnx.ModelProto, level: int = 0, off: Sequence[str] = ()) -> 
         runtime.GraphOptimizationLevel, names[level]
     )
     options.log_severity_level = 4
+    options.optimized_model_filepath = kept
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     providers = ["CPUExecutionProvider"]
     return runtime.InferenceSession(
@@ -284,6 +290,19 @@ class Draft:
     label: str = "random"
     """The start of the names of nodes: what chain they are of."""
 
+    def chance(self, share: float) -> bool:
+        """Whether a random number is below a share."""
+        return self.random.random() < share
+
+    def choice(self, options: Sequence[Option]) -> Option:
+        return self.random.choice(options)
+
+    def randint(self, least: int, most: int) -> int:
+        return self.random.randint(least, most)
+
+    def randrange(self, *ends: int) -> int:
+        return self.random.randrange(*ends)
+
     @property
     def values(self) -> Feeds:
         """The values in the first world."""
@@ -307,13 +326,12 @@ class Draft:
         style: Style | None = None,
     ) -> str:
         """Add a graph input; returns its name."""
-        name, dtype = next(self.names), dtype or self.random.choice(TYPES)
+        name, dtype = next(self.names), dtype or self.choice(TYPES)
         if dims is None:
             fixed = sizes(self.random)
             opens = [*self.sizes[0]]
             dims = [
-                self.random.choice(opens) if opens and self.random.random() < 0.7 else n
-                for n in fixed
+                self.choice(opens) if opens and self.chance(0.7) else n for n in fixed
             ]
         unnamed = self.random.random()
         declared: list[int | str | None] | None = [
@@ -322,7 +340,7 @@ class Draft:
         if unnamed < 0.03:
             declared = None
         self.inputs[name] = Input(dtype, [*dims], declared)
-        style = style or self.random.choice(["near", "wild"])
+        style = style or self.choice(["near", "wild"])
         for world, drawn in zip(self.worlds, self.sizes, strict=True):
             world[name] = numbers(
                 self.random, dtype, self.inputs[name].shape(drawn), style
@@ -356,10 +374,10 @@ class Draft:
             for name, array in self.values.items()
             if (not dtypes or str(array.dtype) in dtypes) and array.ndim >= rank
         ]
-        if fits and self.random.random() < 0.9:
-            return self.random.choice(fits[-8:] if self.random.random() < 0.7 else fits)
-        dtype = self.random.choice(dtypes or TYPES)
-        shape = sizes(self.random, max(rank, self.random.choice([0, 1, 2])))
+        if fits and self.chance(0.9):
+            return self.choice(fits[-8:] if self.chance(0.7) else fits)
+        dtype = self.choice(dtypes or TYPES)
+        shape = sizes(self.random, max(rank, self.choice([0, 1, 2])))
         return self.constant(numbers(self.random, dtype, shape), dtype)
 
     def like(self, name: str) -> str:
@@ -367,21 +385,21 @@ class Draft:
         array = self.values[name]
         fits = list[str]()
         for other, candidate in self.values.items():
-            if candidate.dtype == array.dtype and self.random.random() < 0.5:
+            if candidate.dtype == array.dtype and self.chance(0.5):
                 try:
                     for world in self.worlds:
                         np.broadcast_shapes(world[other].shape, world[name].shape)
                 except ValueError:
                     continue
                 fits.append(other)
-        if fits and self.random.random() < 0.7:
-            return self.random.choice(fits)
+        if fits and self.chance(0.7):
+            return self.choice(fits)
         kept = {*range(array.ndim)}.difference(self.open_axes(name))
         shape = [
-            n if axis in kept and self.random.random() < 0.5 else 1
+            n if axis in kept and self.chance(0.5) else 1
             for axis, n in enumerate(array.shape)
         ]
-        style: Style = "wild" if self.random.random() < 0.3 else "near"
+        style: Style = "wild" if self.chance(0.3) else "near"
         return self.constant(
             numbers(self.random, str(array.dtype), shape, style), str(array.dtype)
         )
@@ -401,7 +419,7 @@ class Draft:
     def axis(self, name: str) -> int:
         """An axis of a value, from the front or from the end."""
         rank = self.values[name].ndim
-        return self.random.randrange(-rank, rank)
+        return self.randrange(-rank, rank)
 
     def of(self, part: Part) -> str:
         """The name of a part of a node: of a new constant, if it is none."""

@@ -13,7 +13,6 @@ import onnx
 from network_chains import (
     INT64,
     Chain,
-    chance,
     gather,
     gather_nd,
     open_name,
@@ -37,7 +36,7 @@ def nan_to_bool(d: Draft) -> None:
     zero = np.float32(0)
     clipped = (
         d.op("Clip", x, zero, zero)
-        if chance(d, 0.7)
+        if d.chance(0.7)
         else d.op("Min", d.op("Max", x, zero), zero)
     )
     index = d.op("Cast", d.op("Cast", clipped, to=BOOL), to=INT64)
@@ -47,20 +46,18 @@ def nan_to_bool(d: Draft) -> None:
 def rounded_twice(d: Draft) -> None:
     """An integer becomes FLOAT with one rounding; through a double it is rounded
     twice."""
-    power = d.random.randint(55, 61)
+    power = d.randint(55, 61)
     number = 2**power + 2 ** (power - 24) + 1
-    number = d.random.choice([number, number, -number])
-    whole = d.op(
-        "Clip", d.input("int64", [open_name(d)]), np.array(number), np.array(number)
-    )
+    number = d.choice([number, number, -number])
+    whole = d.op("Clip", d.input("int64", [open_name(d)]), number, number)
     back = d.op("Cast", d.op("Cast", whole, to=FLOAT), to=INT64)
     base = 2**power if number > 0 else -(2**power)
-    gather(d, table(d, 1), d.op("Sub", back, np.array(base)))
+    gather(d, table(d, 1), d.op("Sub", back, base))
 
 
 def double_to_half(d: Draft) -> None:
     """ONNX Runtime takes DOUBLE to FLOAT16 through FLOAT, with two roundings."""
-    number = d.random.choice([2049, 2051, 4098, 1024.5]) * (1 + 1e-10)
+    number = d.choice([2049, 2051, 4098, 1024.5]) * (1 + 1e-10)
     right = int(np.float16(np.float64(number)))
     x = d.input("float64", [open_name(d)])
     same = (
@@ -75,7 +72,7 @@ def double_to_half(d: Draft) -> None:
     if d.opset > 11:  # NaN passes Clip, but not the comparison
         same = d.op("Where", d.op("Equal", same, same), same, np.float64(number))
     half = d.op("Cast", d.op("Cast", same, to=FLOAT16), to=INT64)
-    gather(d, table(d, 1), d.op("Sub", half, np.array(right)))
+    gather(d, table(d, 1), d.op("Sub", half, right))
 
 
 def exchanged_axes(d: Draft) -> None:
@@ -83,49 +80,49 @@ def exchanged_axes(d: Draft) -> None:
     first, last = (
         d.random.sample([*d.sizes[0]], 2) if len(d.sizes[0]) > 1 else [open_name(d)] * 2
     )
-    x = d.input("int64", [first, d.random.choice([1, 1, 2]), last])
+    x = d.input("int64", [first, d.choice([1, 1, 2]), last])
     zero = d.op(
         "Mul",
-        d.op("Slice", x, np.array([0]), np.array([1]), np.array([1])),
-        np.array(0),
+        d.op("Slice", x, [0], [1], [1]),
+        0,
     )
     numbers = d.random.sample(range(9), 3)
-    parts = [d.op("Add", zero, np.array(k)) for k in numbers]
+    parts = [d.op("Add", zero, k) for k in numbers]
     three = d.op("Concat", *parts, axis=1)
     sizes = d.op("Shape", three)
     order = np.array([2, 1, 0])
     other = d.op("Reshape", three, d.op("Gather", sizes, order, axis=0))
-    row = d.random.randrange(3)
-    index = d.op("Gather", other, np.array(row), axis=1)
+    row = d.randrange(3)
+    index = d.op("Gather", other, row, axis=1)
     gather(d, table(d, numbers[row] + 1), index)
 
 
 def window_sizes(d: Draft) -> None:
     """The sizes of pools and transposed convolutions, which ONNX's inference has
     otherwise."""
-    template = d.random.choice([max_pool, average_pool, conv_transpose])
+    template = d.choice([max_pool, average_pool, conv_transpose])
     made = template(d)
     operator, inputs, _, attributes = made
     y = d.op(operator, *inputs, **attributes)
-    near_its_end(d, y, d.random.choice([2, 3]))
+    near_its_end(d, y, d.choice([2, 3]))
 
 
 def near_its_end(d: Draft, y: str, axis: int) -> None:
     """Gather about the last position of an axis, by a constant."""
     size = d.values[y].shape[axis]
-    gather(d, y, d.constant([max(size + d.random.choice([-2, -1, 0, 0, 1]), 0)]), axis)
+    gather(d, y, d.constant([max(size + d.choice([-2, -1, 0, 0, 1]), 0)]), axis)
 
 
 def scaled_sizes(d: Draft) -> None:
     """The sizes of Resize, and of a Range of floats, which are computed in FLOAT."""
-    if chance(d, 0.5) and d.opset >= 11:
-        step = d.random.choice([0.1, 0.2, 0.3, 0.7, 1 / 3])
-        start = d.random.choice([0, 0.1, 0.3, 1 / 3, 0.7, 1.1, 16.7])
-        limit = start + step * d.random.randint(2, 40)
+    if d.chance(0.5) and d.opset >= 11:
+        step = d.choice([0.1, 0.2, 0.3, 0.7, 1 / 3])
+        start = d.choice([0, 0.1, 0.3, 1 / 3, 0.7, 1.1, 16.7])
+        limit = start + step * d.randint(2, 40)
         y = d.op("Range", np.float32(start), np.float32(limit), np.float32(step))
         return near_its_end(d, y, 0)
-    scale = d.random.choice([0.9, 0.7, 0.6, 1.1, 1.2, 1.7, 0.3])
-    x = d.input("float32", [1, 1, d.random.randint(2, 40), 2])
+    scale = d.choice([0.9, 0.7, 0.6, 1.1, 1.2, 1.7, 0.3])
+    x = d.input("float32", [1, 1, d.randint(2, 40), 2])
     scales = d.constant([1, 1, scale, 1], "float32")
     given = [scales] if d.opset < 11 else [d.constant([], "float32"), scales]
     return near_its_end(d, d.op("Resize", x, *given, mode="nearest"), 2)
@@ -133,15 +130,13 @@ def scaled_sizes(d: Draft) -> None:
 
 def position_of_a_scalar(d: Draft) -> None:
     """NonZero of a scalar: ONNX says no row, the CPU provider has one."""
-    x = d.op(
-        "ReduceSum", d.input("int64", [open_name(d)], "near"), np.array([0]), keepdims=0
-    )
+    x = d.op("ReduceSum", d.input("int64", [open_name(d)], "near"), [0], keepdims=0)
     found = d.op("NonZero", x)
-    if chance(d, 0.5):
+    if d.chance(0.5):
         return gather(d, d.constant(np.zeros((0, 2)), "float32"), found)
     # Data without a row would do too, but ONNX Runtime 1.24 reads beyond it, or
     # crashes.
-    beyond = d.op("Add", d.op("Transpose", found), np.array(1))
+    beyond = d.op("Add", d.op("Transpose", found), 1)
     return gather_nd(d, d.constant(np.zeros((1, 2)), "float32"), beyond)
 
 
@@ -149,49 +144,45 @@ def position_on_an_empty_axis(d: Draft) -> None:
     """Reductions over an axis that may be empty: their sizes, and the elements of
     integers."""
     dims = [open_name(d), open_name(d)]
-    axis, keep = d.random.randrange(2), d.random.randrange(2)
-    operator = d.random.choice(
-        ["ArgMax", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"]
-    )
+    axis, keep = d.randrange(2), d.randrange(2)
+    operator = d.choice(["ArgMax", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"])
     if operator == "ArgMax":
         y = d.op(operator, d.input("float32", dims), axis=axis, keepdims=keep)
     else:
-        x = d.op("Mod", d.input("int64", dims), np.array(d.random.randint(1, 4)))
+        x = d.op("Mod", d.input("int64", dims), d.randint(1, 4))
         sums = operator == "ReduceSum"
         more = [np.array([axis])] if sums else []
         options: dict[str, Any] = {} if sums else {"axes": [axis]}
         y = d.op(operator, x, *more, **options, keepdims=keep)
-        gather(d, table(d, d.random.randint(1, 5)), y)
+        gather(d, table(d, d.randint(1, 5)), y)
     other = 1 - axis if keep else 0
-    gather(d, y, d.op("Sub", size_of(d, y, other), np.array(1)), other)
+    gather(d, y, d.op("Sub", size_of(d, y, other), 1), other)
 
 
 def declared_by_the_model(d: Draft) -> None:
     """Sizes that a model declares for a value of another domain, though it has
     others."""
-    x = d.input("float32", [d.random.randint(1, 3)])
+    x = d.input("float32", [d.randint(1, 3)])
     y = d.op("Gelu", x, domain="com.microsoft")
-    said = d.random.randint(4, 8)
+    said = d.randint(4, 8)
     d.value_infos.append(helper.make_tensor_value_info(y, FLOAT, [said]))
-    gather(d, y, d.constant(d.random.randrange(said)))
+    gather(d, y, d.constant(d.randrange(said)))
 
 
 def declared_of_an_operator(d: Draft) -> None:
     """A size that a model declares for what ONNX's own operator makes: Shape then tells
     it."""
     x = d.input("float32", [open_name(d)])
-    y = d.op(d.random.choice(["Abs", "Neg", "Relu"]), x)
-    d.value_infos.append(
-        helper.make_tensor_value_info(y, FLOAT, [d.random.randint(4, 8)])
-    )
-    gather(d, x, d.op("Sub", size_of(d, y, 0), np.array(1)))
+    y = d.op(d.choice(["Abs", "Neg", "Relu"]), x)
+    d.value_infos.append(helper.make_tensor_value_info(y, FLOAT, [d.randint(4, 8)]))
+    gather(d, x, d.op("Sub", size_of(d, y, 0), 1))
 
 
 def sequence_state(d: Draft) -> None:
     """A Loop whose state is a sequence, with a shape in its type that nothing
     checks."""
-    x = ids = d.input("int64", [d.random.randint(1, 3)], "near")
-    said = d.random.randint(4, 8)
+    x = ids = d.input("int64", [d.randint(1, 3)], "near")
+    said = d.randint(4, 8)
     names = [next(d.names) for _ in range(6)]
     counter, keep, state, kept, after, taken = names
     sequence = helper.make_sequence_type_proto(
@@ -202,7 +193,7 @@ def sequence_state(d: Draft) -> None:
         helper.make_tensor_value_info(keep, BOOL, []),
         helper.make_value_info(state, sequence),
     ]
-    picked = d.constant(d.random.randrange(said))
+    picked = d.constant(d.randrange(said))
     zero = d.constant(0)
     nodes = [
         helper.make_node("Identity", [keep], [kept]),
@@ -225,15 +216,13 @@ def sequence_state(d: Draft) -> None:
 
 def own_function(d: Draft) -> None:
     """A function of the model in ONNX's own domain, which ONNX Runtime ignores."""
-    operator = d.random.choice(["ArgMax", "ArgMin", "Abs"])
+    operator = d.choice(["ArgMax", "ArgMin", "Abs"])
     if operator == "Abs":
         body = helper.make_node("Sign", ["s"], ["z"])
-        x = d.op(
-            "Mod", d.input("int64", [open_name(d)]), np.array(d.random.randint(3, 9))
-        )
+        x = d.op("Mod", d.input("int64", [open_name(d)]), d.randint(3, 9))
     else:
         body = helper.make_node("Sub", ["s", "s"], ["z"])
-        x = d.constant(d.random.sample(range(9), d.random.randint(2, 5)))
+        x = d.constant(d.random.sample(range(9), d.randint(2, 5)))
     opsets = [helper.make_opsetid("", d.opset)]
     d.functions.append(helper.make_function("", operator, ["s"], ["z"], [body], opsets))
     index = d.op(operator, x)
@@ -242,16 +231,16 @@ def own_function(d: Draft) -> None:
 
 def reciprocal(d: Draft) -> None:
     """(1 / f) * f: the level-1 rewriting makes a division of it, which rounds once."""
-    number = np.float32(d.random.choice([41, 47, 55, 61, 82, 83, 94, 97]))
+    number = np.float32(d.choice([41, 47, 55, 61, 82, 83, 94, 97]))
     x = d.input("float32", [open_name(d)], "near")
     f = d.op("Where", d.op("Equal", x, x), number, number)
     f = (
         d.op("Clip", f, number, number)
-        if chance(d, 0.5)
+        if d.chance(0.5)
         else d.op("Min", d.op("Max", f, number), number)
     )
     one = d.op("Div", np.float32(1), f)
-    if chance(d, 0.3):
+    if d.chance(0.3):
         one = d.op("Reciprocal", f)
     index = d.op("Cast", d.op("Mul", one, f), to=INT64)
     gather(d, table(d, 1), index)
@@ -259,14 +248,14 @@ def reciprocal(d: Draft) -> None:
 
 def sequence_input(d: Draft) -> None:
     """A sequence as a graph input, with a shape of its elements that nothing checks."""
-    said, real = d.random.randint(4, 8), d.random.randint(1, 3)
+    said, real = d.randint(4, 8), d.randint(1, 3)
     sequence = helper.make_sequence_type_proto(
         helper.make_tensor_type_proto(INT64, [said])
     )
     name = d.sequence_input(sequence, [np.arange(real)])
     taken = d.node("SequenceAt", [name, d.constant(0)])
     d.end(taken)
-    picked = d.constant(d.random.randrange(said))
+    picked = d.constant(d.randrange(said))
     d.end(d.node("Gather", [taken.output[0], picked], axis=0))
 
 
@@ -274,7 +263,7 @@ def declared_of_a_sequence(d: Draft) -> None:
     """Sizes that a model declares for the tensors of a sequence, though they have
     others."""
     x = d.input("int64", [open_name(d)])
-    said = d.random.randint(20, 40)
+    said = d.randint(20, 40)
     node = d.node("SequenceConstruct", [x, x])
     d.value_infos.append(
         helper.make_tensor_sequence_value_info(node.output[0], INT64, [said])
@@ -290,22 +279,21 @@ def declared_of_a_sequence(d: Draft) -> None:
 TRAPS: dict[str, Chain] = {
     trap.__name__: trap
     for trap in (
-        *(
-            nan_to_bool,
-            rounded_twice,
-            double_to_half,
-            exchanged_axes,
-            window_sizes,
-            scaled_sizes,
-        ),
-        *(
-            position_of_a_scalar,
-            position_on_an_empty_axis,
-            declared_by_the_model,
-            sequence_input,
-        ),
+        nan_to_bool,
+        rounded_twice,
+        double_to_half,
+        exchanged_axes,
+        window_sizes,
+        scaled_sizes,
+        position_of_a_scalar,
+        position_on_an_empty_axis,
+        declared_by_the_model,
+        sequence_input,
         declared_of_an_operator,
-        *(sequence_state, own_function, reciprocal, declared_of_a_sequence),
+        sequence_state,
+        own_function,
+        reciprocal,
+        declared_of_a_sequence,
     )
 }
 """The traps by name."""

@@ -4,10 +4,22 @@ made."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnxgather.auditing.algebra.sizes import AnySize, Size, Symbol, terms_of
+
+
+def number_of(size: Any, known: Mapping[Symbol, int]) -> Any:
+    """The number of a size; None where a symbol in it is not known. Numbers stay."""
+    if not isinstance(size, Size):
+        return size
+    if not size.symbols <= known.keys():
+        return None
+    return sum(
+        count * math.prod(known[symbol] for symbol in monomial)
+        for monomial, count in size.terms.items()
+    )
 
 
 class OpenNumbers:
@@ -19,14 +31,7 @@ class OpenNumbers:
 
     def of(self, size: Any) -> Any:
         """The number of a size; None where a symbol in it is not told. Numbers stay."""
-        if not isinstance(size, Size):
-            return size
-        if not size.symbols <= self._known.keys():
-            return None
-        return sum(
-            count * math.prod(self._known[symbol] for symbol in monomial)
-            for monomial, count in size.terms.items()
-        )
+        return number_of(size, self._known)
 
     def meet(self, sizes: Sequence[AnySize | None], shape: Sequence[int]) -> str:
         """Compare the sizes of a value with the shape of its array; "" where they

@@ -49,13 +49,13 @@ def sample(seed: int, operator: str = "") -> Sample:
     Every second node is of an operator if it is given.
     """
     d = Draft(Random(seed))
-    for _ in range(d.random.randint(1, 3)):
+    for _ in range(d.randint(1, 3)):
         d.input()
     for k in range(24):
         if len(d.nodes) < 16:
             add(d, operator if k % 2 else "")
     outputs = [name for node in d.nodes for name in node.output]
-    told = d.random.random() < 0.5
+    told = d.chance(0.5)
     declared = {
         name: [*i.dims] if told else [None] * len(i.dims)
         for name, i in d.inputs.items()
@@ -63,7 +63,7 @@ def sample(seed: int, operator: str = "") -> Sample:
     model = d.model(d.nodes, outputs, declared)
     runs = [{**d.values}]
     for _ in range(2):
-        style: Style = "wild" if d.random.random() < 0.7 else "near"
+        style: Style = "wild" if d.chance(0.7) else "near"
         fed = {
             name: numbers(d.random, i.dtype, i.shape({}), style)
             for name, i in d.inputs.items()
@@ -328,9 +328,9 @@ that they index first, and where these indices are."""
 def other_end(d: Draft, index: str, rows: int) -> None:
     """Add another operator with some indices, over about as many rows as they need."""
     random, microsoft = d.random, "com.microsoft"
-    flat = d.op("Reshape", index, np.array([-1]))
+    flat = d.op("Reshape", index, [-1])
     flat = d.op("Cast", flat, to=TensorProto.INT64)
-    count, row = d.op("Shape", flat), d.op("Reshape", flat, np.array([1, -1]))
+    count, row = d.op("Shape", flat), d.op("Reshape", flat, [1, -1])
 
     def zeros(*sizes: Any) -> str:
         return d.op("ConstantOfShape", d.op("Concat", *sizes, axis=0))
@@ -348,7 +348,7 @@ def other_end(d: Draft, index: str, rows: int) -> None:
         operator = "ScatterElements" if d.opset >= 11 else "Scatter"
         d.end(d.node(operator, [table(rows), flat, d.op("ConstantOfShape", count)]))
     elif operator == "ScatterND":
-        places = d.op("Reshape", flat, np.array([-1, 1]))
+        places = d.op("Reshape", flat, [-1, 1])
         d.end(d.node(operator, [table(rows), places, d.op("ConstantOfShape", count)]))
     elif operator == "GatherBlockQuantized":
         names = [table(rows, 8, dtype="uint8"), index, table(rows, 1)]
@@ -361,7 +361,7 @@ def other_end(d: Draft, index: str, rows: int) -> None:
         names = [ids, "", table(rows, 4), places, "", *[table(4)] * 2]
         d.end(d.node(operator, names, 2, domain=microsoft))
     elif operator == "RotaryEmbedding" and random.random() < 0.5:
-        first = d.op("Slice", flat, np.array([0]), np.array([1]), np.array([0]))
+        first = d.op("Slice", flat, [0], [1], [0])
         x = table(1, random.randint(1, 3), 4)
         d.end(d.node(operator, [x, first, *[table(rows, 2)] * 2], domain=microsoft))
     elif operator == "RotaryEmbedding":
@@ -382,7 +382,7 @@ def other_end(d: Draft, index: str, rows: int) -> None:
         d.end(d.node(operator, [scores, flat], reduction=random.choice(REDUCTIONS)))
     elif operator == "GRU":
         # Without a batch, ONNX Runtime ends the program.
-        flat = d.op("Concat", flat, np.array([0]), axis=0)
+        flat = d.op("Concat", flat, [0], axis=0)
         x = zeros(np.array([rows]), d.op("Shape", flat), np.array([4]))
         lengths = d.op("Cast", flat, to=TensorProto.INT32)
         names = [x, table(1, 6, 4), table(1, 6, 2), "", lengths]
@@ -392,7 +392,7 @@ def other_end(d: Draft, index: str, rows: int) -> None:
         d.end(d.node(operator, names, domain=microsoft, ngram_size=1))
     elif operator == "GroupQueryAttention":
         # Without a batch, ONNX Runtime ends the program.
-        flat = d.op("Concat", flat, np.array([0]), axis=0)
+        flat = d.op("Concat", flat, [0], axis=0)
         batch = d.op("Shape", flat)
         new = zeros(batch, np.array([1]), np.array([16]))
         past = zeros(batch, np.array([1]), np.array([rows]), np.array([16]))

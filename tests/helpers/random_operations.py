@@ -39,6 +39,35 @@ def draws(*names: str, weight: float = 1) -> Callable[[Drawer], Drawer]:
     return enter
 
 
+Inputs = Callable[["Draw"], list[Any]]
+Attributes = Callable[["Draw"], dict[str, Any]]
+
+
+def simple(
+    names: Sequence[str],
+    least: int,
+    inputs: Inputs,
+    attributes: Attributes = lambda r: {},
+    outputs: int = 1,
+    weight: float = 1,
+) -> None:
+    """Enter operators whose parts are drawn one after the other.
+
+    Args:
+        names: The operators.
+        least: The first version of ONNX's operators that has them.
+        inputs: What draws the inputs.
+        attributes: What draws the attributes.
+        outputs: How many outputs they have.
+        weight: How often they are drawn.
+    """
+
+    def drawer(r: Draw, op: str) -> Drawn:
+        return Drawn(op, r.v(least), inputs(r), attributes(r), outputs)
+
+    DRAWERS.extend((name, drawer, weight) for name in names)
+
+
 SIZES = [0, 1, 1, 2, 3, 4, 5, 7]
 
 
@@ -126,52 +155,19 @@ class Draw:
         return {name: value for name, value in attributes.items() if self.b(chance)}
 
 
-UNARY = [
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "Ceil",
-    "Celu",
-    "Cos",
-    "Cosh",
-    "Elu",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "IsInf",
-    "IsNaN",
-    "LeakyRelu",
-    "Log",
-    "Mish",
-    "Neg",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Swish",
-    "Tan",
-    "Tanh",
-    "ThresholdedRelu",
-    "Identity",
-]
+def i64(numbers: Any) -> Array:
+    return np.array(numbers, np.int64)
 
 
-@draws(*UNARY, weight=0.15)
+UNARY = """
+Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu
+HardSigmoid HardSwish IsInf IsNaN LeakyRelu Log Mish Neg Reciprocal Relu Round
+Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh
+ThresholdedRelu Identity
+"""
+
+
+@draws(*UNARY.split(), weight=0.15)
 def unary(r: Draw, op: str) -> Drawn:
     return Drawn(op, r.v(24 if op == "Swish" else 7), [r.f(r.shape())])
 
@@ -200,7 +196,6 @@ def nots(r: Draw, op: str) -> Drawn:
     "BitwiseAnd",
     "BitwiseOr",
     "BitwiseXor",
-    weight=1,
 )
 def binary(r: Draw, op: str) -> Drawn:
     a, b = r.bcast()
@@ -211,7 +206,7 @@ def binary(r: Draw, op: str) -> Drawn:
     return Drawn(op, r.v(18 if op.startswith("Bit") else 7), made)
 
 
-@draws("And", "Or", "Xor", weight=1)
+@draws("And", "Or", "Xor")
 def logic(r: Draw, op: str) -> Drawn:
     a, b = r.bcast()
     return Drawn(op, r.v(), [r.bo(a), r.bo(b)])
@@ -231,9 +226,7 @@ def prelu(r: Draw, op: str) -> Drawn:
     return Drawn(op, r.v(), [r.f(a), r.f(b)])
 
 
-@draws("Max", "Min", "Sum", "Mean")
-def variadic(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(), [r.f(s) for s in r.bcast(r.i(1, 3))])
+simple(["Max", "Min", "Sum", "Mean"], 7, lambda r: [r.f(s) for s in r.bcast(r.i(1, 3))])
 
 
 @draws("Where")
@@ -245,19 +238,18 @@ def where(r: Draw, op: str) -> Drawn:
 @draws("Expand", weight=3)
 def expand(r: Draw, op: str) -> Drawn:
     a, b = r.bcast()
-    return Drawn(op, r.v(8), [r.f(a), np.array(b, np.int64)])
+    return Drawn(op, r.v(8), [r.f(a), i64(b)])
 
 
-@draws("Cast")
-def cast(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op, r.v(), [r.num(r.shape())], {"to": r.c([1, 6, 7, 9, 10, 11, 8, 2, 3])}
-    )
+simple(
+    ["Cast"],
+    7,
+    lambda r: [r.num(r.shape())],
+    lambda r: {"to": r.c([1, 6, 7, 9, 10, 11, 8, 2, 3])},
+)
 
 
-@draws("CastLike")
-def castlike(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(15), [r.num(r.shape()), r.any(r.shape())])
+simple(["CastLike"], 15, lambda r: [r.num(r.shape()), r.any(r.shape())])
 
 
 @draws("Clip")
@@ -280,21 +272,13 @@ def dropout(r: Draw, op: str) -> Drawn:
     return Drawn(op, v, ins, outputs=r.i(1, 2))
 
 
-REDUCE = [
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-]
+REDUCE = """
+ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
+ReduceProd ReduceSum ReduceSumSquare
+"""
 
 
-@draws(*REDUCE, weight=1)
+@draws(*REDUCE.split())
 def reduce(r: Draw, op: str) -> Drawn:
     v = r.v()
     x = r.f(r.shape())
@@ -302,7 +286,7 @@ def reduce(r: Draw, op: str) -> Drawn:
     ins = [x]
     if v >= (13 if op == "ReduceSum" else 18):
         if r.b(0.8):
-            ins.append(np.array(r.axes(x.ndim), np.int64))
+            ins.append(i64(r.axes(x.ndim)))
         at |= r.opt(0.5, noop_with_empty_axes=r.i(0, 1))
     elif r.b(0.8):
         at["axes"] = r.axes(x.ndim)
@@ -371,9 +355,7 @@ def batchn(r: Draw, op: str) -> Drawn:
     )
 
 
-@draws("LRN")
-def lrn(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(), [r.f(r.shape(3, 4))], {"size": r.c([1, 3])})
+simple(["LRN"], 7, lambda r: [r.f(r.shape(3, 4))], lambda r: {"size": r.c([1, 3])})
 
 
 def matshapes(r: Draw) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -526,9 +508,11 @@ def convt(r: Draw, op: str) -> Drawn:
     )
 
 
-@draws("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def gpool(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(), [r.f((r.size(), r.size(), *spatial(r, r.i(1, 3))))])
+simple(
+    ["GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"],
+    7,
+    lambda r: [r.f((r.size(), r.size(), *spatial(r, r.i(1, 3))))],
+)
 
 
 @draws("MaxRoiPool")
@@ -589,8 +573,8 @@ def col2im(r: Draw, op: str) -> Drawn:
         r.v(18),
         [
             r.f((r.some(), r.i(1, 3) * bh * bw, long)),
-            np.array([h, w], np.int64),
-            np.array([bh, bw], np.int64),
+            i64([h, w]),
+            i64([bh, bw]),
         ],
     )
 
@@ -602,14 +586,14 @@ def affine(r: Draw, op: str) -> Drawn:
         return Drawn(
             op,
             r.v(20),
-            [r.f((n, 2, 3)), np.array([n, r.some(), r.some(), r.some()], np.int64)],
+            [r.f((n, 2, 3)), i64([n, r.some(), r.some(), r.some()])],
         )
     return Drawn(
         op,
         r.v(20),
         [
             r.f((n, 3, 4)),
-            np.array([n, r.some(), r.some(), r.some(), r.some()], np.int64),
+            i64([n, r.some(), r.some(), r.some(), r.some()]),
         ],
     )
 
@@ -646,9 +630,7 @@ def resize(r: Draw, op: str) -> Drawn:
     v = r.v(10)
     if v == 10:
         return Drawn(op, v, [x, sc])
-    to = np.array(
-        [r.i(1, 8) if k >= len(s) - 2 else s[k] for k in range(len(s))], np.int64
-    )
+    to = i64([r.i(1, 8) if k >= len(s) - 2 else s[k] for k in range(len(s))])
     at = dict[str, Any]()
     roi = r.c([None, np.zeros(0, np.float32)]) if v >= 13 else np.zeros(0, np.float32)
     if v >= 18 and r.b(0.5) and len(s) > 2:
@@ -775,22 +757,21 @@ def slice_(r: Draw, op: str) -> Drawn:
         )
     if r.b(0.3):
         axes = [a - len(s) for a in axes]
-    ins = [r.any(s), np.array(st, np.int64), np.array(en, np.int64)]
+    ins = [r.any(s), i64(st), i64(en)]
     i32 = r.b(0.2)
     if r.b(0.7):
-        ins.append(np.array(axes, np.int64))
+        ins.append(i64(axes))
         if r.b(0.6):
             ins.append(
-                np.array(
+                i64(
                     [
                         r.c([1, 1, 2, 3, -1, -2, -5, 2**63 - 1, -(2**63), 2**31 - 1])
                         for _ in axes
-                    ],
-                    np.int64,
+                    ]
                 )
             )
     elif r.b(0.4):
-        ins += [None, np.array([r.c([1, 1, 2, -1]) for _ in axes], np.int64)]
+        ins += [None, i64([r.c([1, 1, 2, -1]) for _ in axes])]
     if i32:
         ins = [ins[0]] + [
             k if k is None else np.clip(k, -(2**31), 2**31 - 1).astype(np.int32)
@@ -811,15 +792,15 @@ def pad(r: Draw, op: str) -> Drawn:
     at = {"mode": mode} if mode != "constant" or r.b() else {}
     if v < 11:
         return Drawn(op, v, [r.f(s)], at | {"pads": p})
-    ins = [r.f(s), np.array(p, np.int64)]
+    ins = [r.f(s), i64(p)]
     if r.b() and mode == "constant":
         ins.append(r.f(()))
     if v >= 18 and r.b(0.5) and mode in ("constant",):
         axes = [int(a) for a in r.g.permutation(k)[: r.i(1, k)]]
         if len(ins) == 2:
             ins.append(r.c([None, r.f(())]))
-        ins[1] = np.array([p[0]] * len(axes) + [p[1]] * len(axes), np.int64)
-        ins.append(np.array([a - (k if r.b(0.3) else 0) for a in axes], np.int64))
+        ins[1] = i64([p[0]] * len(axes) + [p[1]] * len(axes))
+        ins.append(i64([a - (k if r.b(0.3) else 0) for a in axes]))
     return Drawn(op, v, ins, at)
 
 
@@ -850,7 +831,7 @@ def split(r: Draw, op: str) -> Drawn:
         s[a] = sum(parts)
         if v < 13:
             return Drawn(op, v, [r.f(s)], at | {"split": parts}, n)
-        return Drawn(op, v, [r.f(s), np.array(parts, np.int64)], at, n)
+        return Drawn(op, v, [r.f(s), i64(parts)], at, n)
     if how == 1:
         s[a] = n * r.i(0, 3)
     if v >= 18:
@@ -880,7 +861,7 @@ def reshape(r: Draw, op: str) -> Drawn:
         t.append(left)
     elif r.b(0.2):
         t = [-1, *t]
-    return Drawn(op, v, [r.any(s), np.array(t, np.int64)], at)
+    return Drawn(op, v, [r.any(s), i64(t)], at)
 
 
 @draws("Flatten")
@@ -910,7 +891,7 @@ def squeeze(r: Draw, op: str) -> Drawn:
         return Drawn(op, v, [x])
     if v < 13:
         return Drawn(op, v, [x], {"axes": axes} if axes else {})
-    return Drawn(op, v, [x, np.array(axes, np.int64)])
+    return Drawn(op, v, [x, i64(axes)])
 
 
 @draws("Transpose", weight=2)
@@ -927,7 +908,7 @@ def transpose(r: Draw, op: str) -> Drawn:
 @draws("Tile", weight=2)
 def tile(r: Draw, op: str) -> Drawn:
     s = r.shape(0 if r.b(0.1) else 1)
-    return Drawn(op, r.v(), [r.f(s), np.array([r.i(0, 3) for _ in s], np.int64)])
+    return Drawn(op, r.v(), [r.f(s), i64([r.i(0, 3) for _ in s])])
 
 
 @draws("Shape", weight=2)
@@ -938,14 +919,10 @@ def shape_(r: Draw, op: str) -> Drawn:
     return Drawn(op, v, [r.any(s)], at)
 
 
-@draws("Size")
-def size_(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(), [r.any(r.shape())])
+simple(["Size"], 7, lambda r: [r.any(r.shape())])
 
 
-@draws("NonZero")
-def nonzero(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(9), [r.any(r.shape())])
+simple(["NonZero"], 9, lambda r: [r.any(r.shape())])
 
 
 @draws("Compress")
@@ -970,7 +947,7 @@ def topk(r: Draw, op: str) -> Drawn:
         return Drawn(op, v, [r.f(s)], at | {"k": k, "axis": a}, 2)
     if v < 11 and at:
         at["axis"] = a % len(s)
-    return Drawn(op, v, [r.f(s), np.array([k], np.int64)], at, 2)
+    return Drawn(op, v, [r.f(s), i64([k])], at, 2)
 
 
 @draws("Unique")
@@ -986,7 +963,7 @@ def unique(r: Draw, op: str) -> Drawn:
 def onehot(r: Draw, op: str) -> Drawn:
     s = r.shape(0, 3)
     a = r.axis(len(s) + 1)
-    d = np.array(r.i(1, 5), np.int64)
+    d = i64(r.i(1, 5))
     if r.b():
         d = d.reshape(1)
     if r.b(0.3):
@@ -999,7 +976,7 @@ def onehot(r: Draw, op: str) -> Drawn:
     return Drawn(
         op,
         r.v(9),
-        [i, d, r.c([np.array([0, 1], np.float32), np.array([0, 1], np.int64)])],
+        [i, d, r.c([np.array([0, 1], np.float32), i64([0, 1])])],
         {"axis": a},
     )
 
@@ -1007,7 +984,7 @@ def onehot(r: Draw, op: str) -> Drawn:
 @draws("CumSum")
 def cumsum(r: Draw, op: str) -> Drawn:
     s = r.shape(1)
-    a = np.array(r.axis(len(s)), np.int64)
+    a = i64(r.axis(len(s)))
     a = a.reshape(1) if r.b(0.2) else a
     return Drawn(op, r.v(11), [r.f(s), a], r.opt(0.3, exclusive=1, reverse=1))
 
@@ -1018,19 +995,20 @@ def revseq(r: Draw, op: str) -> Drawn:
     return Drawn(op, r.v(10), [r.f(s), r.n((s[1],), min(s[0], 1), max(s[0], 0))], {})
 
 
-@draws("Trilu")
-def trilu(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(14),
-        [r.f(r.shape(2))] + ([np.array(r.i(-2, 2), np.int64)] if r.b() else []),
-        {"upper": r.i(0, 1)},
-    )
+simple(
+    ["Trilu"],
+    14,
+    lambda r: [r.f(r.shape(2))] + ([i64(r.i(-2, 2))] if r.b() else []),
+    lambda r: {"upper": r.i(0, 1)},
+)
 
 
-@draws("EyeLike")
-def eyelike(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(9), [r.num(r.shape(2, 2))], r.opt(0.5, dtype=r.c([1, 7]), k=1))
+simple(
+    ["EyeLike"],
+    9,
+    lambda r: [r.num(r.shape(2, 2))],
+    lambda r: r.opt(0.5, dtype=r.c([1, 7]), k=1),
+)
 
 
 @draws("Range", weight=4)
@@ -1047,22 +1025,23 @@ def range_(r: Draw, op: str) -> Drawn:
     return Drawn(op, r.v(11), a)
 
 
-@draws("ConstantOfShape", weight=2)
-def cos(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(9),
-        [np.array(r.shape(), np.int64)],
+simple(
+    ["ConstantOfShape"],
+    9,
+    lambda r: [i64(r.shape())],
+    lambda r: (
         {"value": np.array([r.i(0, 3)], r.c([np.int64, np.float32, bool]))}
         if r.b()
-        else {},
-    )
+        else {}
+    ),
+    weight=2,
+)
 
 
 @draws("CenterCropPad")
 def ccp(r: Draw, op: str) -> Drawn:
     s = r.shape(1)
-    return Drawn(op, r.v(18), [r.f(s), np.array([r.i(0, 5) for _ in s], np.int64)])
+    return Drawn(op, r.v(18), [r.f(s), i64([r.i(0, 5) for _ in s])])
 
 
 @draws("RNN", "GRU", "LSTM", weight=2)
@@ -1133,9 +1112,7 @@ def quant(r: Draw, op: str) -> Drawn:
     return Drawn(op, v, ins, at)
 
 
-@draws("DynamicQuantizeLinear")
-def dynq(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(11), [r.f(r.shape())], {}, 3)
+simple(["DynamicQuantizeLinear"], 11, lambda r: [r.f(r.shape())], outputs=3)
 
 
 @draws("RandomNormalLike", "RandomUniformLike", "Bernoulli")
@@ -1147,47 +1124,44 @@ def rlike(r: Draw, op: str) -> Drawn:
     )
 
 
-@draws("RandomNormal", "RandomUniform")
-def rand(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(), [], {"shape": list(r.shape(1))} | r.opt(0.5, dtype=11))
+simple(
+    ["RandomNormal", "RandomUniform"],
+    7,
+    lambda r: [],
+    lambda r: {"shape": list(r.shape(1))} | r.opt(0.5, dtype=11),
+)
 
 
-@draws("Multinomial")
-def multi(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(),
-        [r.f((r.some(), r.some()))],
-        r.opt(0.5, sample_size=r.i(1, 4), dtype=r.c([6, 7])),
-    )
+simple(
+    ["Multinomial"],
+    7,
+    lambda r: [r.f((r.some(), r.some()))],
+    lambda r: r.opt(0.5, sample_size=r.i(1, 4), dtype=r.c([6, 7])),
+)
 
 
-@draws("HannWindow", "HammingWindow", "BlackmanWindow")
-def window(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(17),
-        [np.array(r.i(0, 6), np.int64)],
-        r.opt(0.3, periodic=0, output_datatype=11),
-    )
+simple(
+    ["HannWindow", "HammingWindow", "BlackmanWindow"],
+    17,
+    lambda r: [i64(r.i(0, 6))],
+    lambda r: r.opt(0.3, periodic=0, output_datatype=11),
+)
 
 
-@draws("MelWeightMatrix")
-def mel(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(17),
-        [
-            np.array(k, t)
-            for k, t in (
-                (r.i(1, 4), np.int64),
-                (r.i(4, 16), np.int64),
-                (8000, np.int64),
-                (0.0, np.float32),
-                (4000.0, np.float32),
-            )
-        ],
-    )
+simple(
+    ["MelWeightMatrix"],
+    17,
+    lambda r: [
+        np.array(k, t)
+        for k, t in (
+            (r.i(1, 4), np.int64),
+            (r.i(4, 16), np.int64),
+            (8000, np.int64),
+            (0.0, np.float32),
+            (4000.0, np.float32),
+        )
+    ],
+)
 
 
 @draws("STFT")
@@ -1195,12 +1169,12 @@ def stft(r: Draw, op: str) -> Drawn:
     n = r.i(4, 12)
     f = r.i(2, 4)
     at = {"onesided": r.i(0, 1)}
-    ins = [r.f((r.some(), n, 1)), np.array(r.i(1, 3), np.int64)]
+    ins = [r.f((r.some(), n, 1)), i64(r.i(1, 3))]
     k = r.i(0, 2)
     ins += [
-        [None, np.array(f, np.int64)],
+        [None, i64(f)],
         [r.f((f,))],
-        [r.f((f,)), np.array(f, np.int64)],
+        [r.f((f,)), i64(f)],
     ][k]
     return Drawn(op, r.v(17), ins, at)
 
@@ -1217,7 +1191,7 @@ def nms(r: Draw, op: str) -> Drawn:
     return Drawn(
         op,
         r.v(10),
-        [r.f((right, many, 4)), r.f((right, third, many)), np.array([2], np.int64)],
+        [r.f((right, many, 4)), r.f((right, third, many)), i64([2])],
     )
 
 
@@ -1240,14 +1214,12 @@ def strings(r: Draw, shape: Sequence[int]) -> Array:
     return r.g.choice(np.array(["a", "b c", "the", ""], object), size=shape)
 
 
-@draws("StringNormalizer")
-def sn(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(10),
-        [strings(r, r.c([(r.some(),), (1, r.some())]))],
-        r.opt(0.5, stopwords=["a"], case_change_action="UPPER"),
-    )
+simple(
+    ["StringNormalizer"],
+    10,
+    lambda r: [strings(r, r.c([(r.some(),), (1, r.some())]))],
+    lambda r: r.opt(0.5, stopwords=["a"], case_change_action="UPPER"),
+)
 
 
 @draws("StringConcat")
@@ -1256,32 +1228,37 @@ def sc(r: Draw, op: str) -> Drawn:
     return Drawn(op, r.v(20), [strings(r, a), strings(r, b)])
 
 
-@draws("StringSplit")
-def ss(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(20), [strings(r, r.shape(0, 2))], {"delimiter": " "}, 2)
+simple(
+    ["StringSplit"],
+    20,
+    lambda r: [strings(r, r.shape(0, 2))],
+    lambda r: {"delimiter": " "},
+    outputs=2,
+)
 
 
-@draws("RegexFullMatch")
-def rx(r: Draw, op: str) -> Drawn:
-    return Drawn(op, r.v(20), [strings(r, r.shape(0, 3))], {"pattern": "a.*"})
+simple(
+    ["RegexFullMatch"],
+    20,
+    lambda r: [strings(r, r.shape(0, 3))],
+    lambda r: {"pattern": "a.*"},
+)
 
 
-@draws("TfIdfVectorizer")
-def tfidf(r: Draw, op: str) -> Drawn:
-    return Drawn(
-        op,
-        r.v(9),
-        [r.n(r.c([(r.some(),), (r.some(), r.some())]))],
-        {
-            "mode": "TF",
-            "min_gram_length": 1,
-            "max_gram_length": 1,
-            "max_skip_count": 0,
-            "ngram_counts": [0],
-            "ngram_indexes": [0, 1, 2],
-            "pool_int64s": [1, 2, 3],
-        },
-    )
+simple(
+    ["TfIdfVectorizer"],
+    9,
+    lambda r: [r.n(r.c([(r.some(),), (r.some(), r.some())]))],
+    lambda r: {
+        "mode": "TF",
+        "min_gram_length": 1,
+        "max_gram_length": 1,
+        "max_skip_count": 0,
+        "ngram_counts": [0],
+        "ngram_indexes": [0, 1, 2],
+        "pool_int64s": [1, 2, 3],
+    },
+)
 
 
 def drawn(seed: int, operator: str = "") -> Drawn:

@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -72,6 +72,9 @@ _low_of: Any = np.frompyfunc(low_of, 1, 1)
 _high_of: Any = np.frompyfunc(high_of, 1, 1)
 
 
+_T = TypeVar("_T")
+
+
 def _is_large_size(end: object) -> bool:
     return isinstance(end, Size) and end.is_large
 
@@ -79,21 +82,20 @@ def _is_large_size(end: object) -> bool:
 _is_large: Any = np.frompyfunc(_is_large_size, 1, 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Deferral:
-    """How the bounds of a value are computed when they are read first."""
+class Reason(NamedTuple):
+    """Where bounds come from."""
 
-    inputs: Sequence[Bounds | None]
-    """The values that the computation reads."""
-    compute: Callable[[], Bounds]
+    text: str
+    kind: Literal["constant", "given", "operator"] = "operator"
+    """Constants of the model, a range that is given of an input, or an operator."""
+
+
+CONSTANT = Reason("constant", "constant")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounds:
     """What is known of a value: an element is between its bounds, or it is NaN.
-
-    Most values of a model lead to no index, so that nobody reads their bounds. A value
-    from `deferred` has a data type and sizes, and computes all else when it is read.
 
     Attributes:
         data_type: ONNX's name; "" if it is not known.
@@ -113,21 +115,10 @@ class Bounds:
     sizes: AnySizes | None
     bounds: Array
     nan: bool
-    why: tuple[str, ...] = ()
+    why: tuple[Reason, ...] = ()
     stops: tuple[str, ...] = ()
-    deferral: Deferral | None = field(default=None, init=False, repr=False)
-    """What computes `bounds`, `nan`, `why` and `stops`; None if they are there."""
     extent: Array | None = field(default=None, init=False, repr=False)
     """What `whole` has computed, if that was slow."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute what is deferred; Python asks only for what is not there."""
-            if name not in _DEFERRED:
-                raise AttributeError(name)
-            settle(self)
-            return object.__getattribute__(self, name)
 
     @property
     def low(self) -> Array:
@@ -149,6 +140,16 @@ class Bounds:
             return bool(low == high)
         is_equal = self.low == self.high
         return bool(is_equal.all())
+
+    @property
+    def is_of_constants(self) -> bool:
+        """Return whether the bounds come from constants of the model alone."""
+        return self.why == (CONSTANT,)
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether a range that is given of an input leads to the bounds."""
+        return any(reason.kind == "given" for reason in self.why)
 
     @property
     def is_empty(self) -> bool:
@@ -239,56 +240,6 @@ class Bounds:
             why=self.why,
             stops=self.stops,
         )
-
-
-_DEFERRED = ("bounds", "nan", "why", "stops")
-"""What a deferred value computes."""
-
-
-def deferred(
-    data_type: str,
-    sizes: AnySizes | None,
-    inputs: Sequence[Bounds | None],
-    compute: Callable[[], Bounds],
-) -> Bounds:
-    """Return a value whose bounds are computed when they are read first.
-
-    Args:
-        data_type: ONNX's name.
-        sizes: The sizes.
-        inputs: The values that the computation reads.
-        compute: Returns the value, with this data type and these sizes.
-    """
-    if sizes is not None and len(sizes) > AXES:
-        sizes = None
-    value = object.__new__(Bounds)
-    object.__setattr__(value, "data_type", data_type)
-    object.__setattr__(value, "sizes", sizes)
-    object.__setattr__(value, "deferral", Deferral(inputs, compute))
-    object.__setattr__(value, "extent", None)
-    return value
-
-
-def settle(value: Bounds) -> None:
-    """Compute what is deferred of a value, its inputs first.
-
-    A chain of values may be longer than Python's calls can be deep.
-    """
-    waiting = [value]
-    while waiting:
-        deferral = waiting[-1].deferral
-        if deferral is None:
-            waiting.pop()
-            continue
-        first = [own for own in deferral.inputs if own is not None and own.deferral]
-        if first:
-            waiting.extend(first)
-            continue
-        own = waiting.pop()
-        computed = deferral.compute()
-        for name in _DEFERRED:
-            object.__setattr__(own, name, getattr(computed, name))
-        object.__setattr__(own, "deferral", None)
 
 
 def _has_sizes(bounds: Array) -> bool:
@@ -424,19 +375,26 @@ def _wrapped(data_type: str, bounds: Array) -> Array:
     If the two ends of an element wrap differently, its bounds become the data type's.
     """
     lowest, highest = LIMITS[data_type]
-    # Nearly all bounds are numbers that need not wrap around.
-    ends = bounds.ravel().tolist()
-    if all(isinstance(end, int) and lowest <= end <= highest for end in ends):
+
+    def are_within(ends: Array) -> bool:
+        return all(
+            isinstance(end, int) and lowest <= end <= highest
+            for end in ends.ravel().tolist()
+        )
+
+    # Nearly all bounds need not wrap around.
+    if are_within(bounds):
         return bounds
-    count = highest - lowest + 1
     numbers = bounds
     if _has_sizes(bounds):
         numbers = _closed(bounds)
         is_too_large = _is_large(bounds).any(axis=-1, keepdims=True)
-        bounds = np.where(is_too_large, numbers, bounds)
+        if is_too_large.any():
+            bounds = np.where(is_too_large, numbers, bounds)
+        if are_within(numbers):
+            return bounds
+    count = highest - lowest + 1
     turns = (numbers - lowest) // count
-    if not turns.any():
-        return bounds
     moved = np.where(turns == 0, bounds, numbers - turns * count)
     is_together = turns[..., :1] == turns[..., 1:]
     limits = np.array((lowest, highest), object)
@@ -527,7 +485,7 @@ def bounds_of_array(data_type: str, array: Array) -> Bounds:
         is_plain = array.size and array.ndim <= AXES
         elements = array if is_plain else array.ravel()
         low = high = elements[..., None]
-    return interval(data_type, array.shape, low, high, why=("constant",))
+    return interval(data_type, array.shape, low, high, why=(CONSTANT,))
 
 
 def ordered(*values: Bounds) -> Array:
@@ -650,9 +608,7 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     )
 
 
-def merged_reasons(
-    reasons: Iterable[tuple[str, ...]], most: int = 6
-) -> tuple[str, ...]:
+def merged_reasons(reasons: Iterable[tuple[_T, ...]], most: int = 6) -> tuple[_T, ...]:
     """Return each reason once, in order, the last `most` of them."""
     distinct = dict.fromkeys(reason for group in reasons for reason in group)
     return tuple(distinct)[-most:]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import onnx
@@ -100,10 +100,6 @@ class Rewritten(msgspec.Struct, frozen=True):
         return f"{self.place}: {self.operator} {shown(self.node)}: {changes}"
 
 
-UNCALLED = "the function is never called"
-"""Why a node is left that never runs."""
-
-
 class Left(msgspec.Struct, frozen=True):
     """A node that stays as it is, although its indices may be out of range."""
 
@@ -111,14 +107,18 @@ class Left(msgspec.Struct, frozen=True):
     node: str
     operator: str
     why: str
-
-    @property
-    def can_fail(self) -> bool:
-        """Whether the node may get an index out of range."""
-        return self.why != UNCALLED
+    can_fail: ClassVar[bool] = True
+    """Whether the node may get an index out of range."""
 
     def __str__(self) -> str:
         return f"left: {self.place}: {self.operator} {shown(self.node)}: {self.why}"
+
+
+class LeftUncalled(Left, frozen=True):
+    """A node that stays as it is, and never runs."""
+
+    why: str = "the function is never called"
+    can_fail: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ def _left_uncalled(audited: AuditedModel) -> list[Left]:
     left: dict[OperationKey, Left] = {}
     for key, scope, operation, _ in not_proved(audited):
         if key not in called:
-            left[key] = Left(scope.where, operation.label, operation.operator, UNCALLED)
+            left[key] = LeftUncalled(scope.where, operation.label, operation.operator)
     return list(left.values())
 
 

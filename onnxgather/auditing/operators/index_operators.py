@@ -94,9 +94,6 @@ class IndexOperator(msgspec.Struct, frozen=True):
     it is not a known difference of DirectML's own gathers."""
 
 
-RANGE_GIVEN = "the range given of"
-"""How the reason of bounds starts that were given of an input."""
-
 _ROWS = (
     files("onnxgather.auditing.operators").joinpath("index_operators.json").read_bytes()
 )
@@ -267,11 +264,10 @@ def _is_constant(value: Bounds, is_exact: bool) -> bool:
         value: The value.
         is_exact: Whether the coordinate is one number.
     """
-    if value.why == ("constant",) and not value.stops:
+    if value.is_of_constants and not value.stops:
         return True
     # A range that is given of an input may be one number.
-    is_given = any(reason.startswith(RANGE_GIVEN) for reason in value.why)
-    return is_exact and not is_given
+    return is_exact and not value.is_given
 
 
 def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:

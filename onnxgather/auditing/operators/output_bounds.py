@@ -6,6 +6,13 @@ not in this one computes anything that its data type holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnxgather.auditing.algebra.bounds import CONSTANT, Bounds, Reason, merged_reasons
+from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_arithmetic import ARITHMETIC_BOUNDS
 from onnxgather.auditing.operators.output_bounds_axes import AXIS_BOUNDS
 from onnxgather.auditing.operators.output_bounds_order import ORDER_BOUNDS
@@ -49,3 +56,41 @@ ELEMENTWISE = {
 }
 """Operators each of whose elements comes from the elements of the inputs at its
 place."""
+
+
+def bounds_by_table(call: Call) -> Sequence[Bounds]:
+    """Return the bounds of an operation of the table; nothing if it knows none."""
+    try:
+        with np.errstate(all="ignore"):
+            results = TRANSFERS[call.operator](call)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return []  # it breaks a rule of ONNX
+    if isinstance(results, Bounds):
+        return [results]
+    return results or []
+
+
+def with_reasons(call: Call, value: Bounds) -> Bounds:
+    """Return the value with what its bounds come from, or what leaves it without."""
+    # Case 1: the operator said it.
+    if value.why or value.stops:
+        return value
+    # Case 2: each element is known.
+    if value.is_exact:
+        return replace(value, why=(CONSTANT,))
+    # Case 3: no bounds.
+    why = merged_reasons(v.why for v in call.given)
+    stops = merged_reasons(v.stops for v in call.given)
+    if not value.is_bounded:
+        operation = call.operation
+        name = f"{operation.operator} {operation.label}"
+        return replace(value, why=why, stops=stops or (name,))
+    # Case 4: bounds in spite of an input without bounds come from the operator.
+    is_quiet = call.operator in QUIET
+    if stops:
+        kept = stops if is_quiet else ()
+        return replace(value, why=(Reason(call.operator),), stops=kept)
+    # Case 5: bounds come from the inputs and the operator.
+    reasons = tuple(reason for reason in why if reason != CONSTANT)
+    own = () if is_quiet else (Reason(call.operator),)
+    return replace(value, why=merged_reasons([reasons, own]) or (CONSTANT,))

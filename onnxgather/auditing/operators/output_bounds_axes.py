@@ -13,6 +13,7 @@ from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     LIMITS,
     Bounds,
+    Reason,
     elements_of,
     greatest,
     hull,
@@ -51,7 +52,7 @@ def _positions(call: Call, axis: int, output: int = 0) -> Bounds:
     if isinstance(size, int):
         reason = f"{call.operator} over axis of {size}"
     last = _last_position(size)
-    return call.value(0, last, k=output, why=(reason,))
+    return call.value(0, last, k=output, why=(Reason(reason),))
 
 
 @AXIS_BOUNDS.computes("ArgMax", "ArgMin", of_sizes=True)
@@ -84,7 +85,7 @@ def _non_zero(call: Call) -> Bounds | None:
     high = np.array(lasts, object).reshape(-1, 1, 1)
     shown = ["?" if size is None else str(size) for size in sizes]
     why = f"NonZero over axes of {', '.join(shown)}"
-    return call.value(0 * high, high, why=(why,))
+    return call.value(0 * high, high, why=(Reason(why),))
 
 
 @AXIS_BOUNDS.computes("NonMaxSuppression", of_sizes=True)
@@ -96,7 +97,7 @@ def _non_max_suppression(call: Call) -> Bounds:
     columns = [_last_position(size) for size in (batches, classes, box_count)]
     high = np.array(columns, object).reshape(1, 3, 1)
     why = f"NonMaxSuppression of {'?' if box_count is None else box_count} boxes"
-    return call.value(0, high, why=(why,))
+    return call.value(0, high, why=(Reason(why),))
 
 
 # Sizes, and numbers that are counted up or down.

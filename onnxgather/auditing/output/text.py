@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import (
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -26,7 +25,7 @@ from onnxgather.auditing.output.verdict import (
     verdict_text,
 )
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange, Lost
+from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
@@ -102,15 +101,12 @@ def _not_proved_lines(
         cause = cause_of(gather, {})
         gathers_by_cause.setdefault(cause, []).append(gather)
     for cause, members in gathers_by_cause.items():
-        yield f"not proved    {because(members, cause)}:"
+        # What lost a size is said in a clause of its own.
+        is_lost = members[0].range.lost is not None
+        mark = "; " if is_lost else ", "
+        yield f"not proved    {counted(members)}{mark}{cause}:"
         for text in _alike(members, say, every):
             yield f"    {text}"
-
-
-def because(gathers: Collection[AuditedGather], cause: str) -> str:
-    """Return how many gathers are not proved, and why."""
-    mark = ", " if cause.startswith("because") else "; "
-    return f"{counted(gathers)}{mark}{cause}"
 
 
 def _proved_lines(audit: Audit) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.graph_audit import operations_of
-from onnxgather.auditing.proof.ranges import Lost
+from onnxgather.auditing.proof.index_range import Lost
 from onnxgather.core.model.network import Operation, Scope
 
 LONGEST_WAY = 9

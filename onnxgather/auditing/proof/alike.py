@@ -7,16 +7,18 @@ computed once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import numpy as np
 import onnx
 
-from onnxgather.auditing.algebra.bounds import Bounds, settle
+from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
+from onnxgather.auditing.algebra.sizes import is_made_since, mark
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.inference import types_read
 from onnxgather.auditing.operators.output_bounds import OF_SIZES
+from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
 
@@ -25,15 +27,7 @@ LARGEST_SHARED = 512
 
 _Key = tuple[object, ...]
 
-
-class _Outputs(NamedTuple):
-    """The outputs of an operation."""
-
-    inputs: Sequence[Bounds | None]
-    """They are kept, as the key contains their identities."""
-    values: Sequence[Bounds]
-    label: str
-    """What `stops` of the values contains if they depend on the operation's name."""
+_Inputs = Sequence[Bounds | None]
 
 
 class Alike:
@@ -44,23 +38,23 @@ class Alike:
 
     def __init__(self) -> None:
         self._constants: dict[_Key, Bounds] = {}
-        self._types: dict[_Key, tuple[Sequence[Bounds | None], list[OpenType]]] = {}
-        self._outputs: dict[_Key, _Outputs] = {}
+        self._types: dict[_Key | None, tuple[_Inputs, list[OpenType]]] = {}
+        """With the inputs, which are kept as the key contains their identities."""
+        self._outputs: dict[_Key | None, tuple[_Inputs, Sequence[Bounds]]] = {}
+        """Likewise."""
 
-    def constant(
-        self, tensor: onnx.TensorProto, read: Callable[[], Bounds]
-    ) -> Bounds | None:
-        """Return the value of a small constant; None if it is large or elsewhere.
+    def constant(self, tensor: onnx.TensorProto, read: Callable[[], Bounds]) -> Bounds:
+        """Return the value of a constant; one for all small constants that are alike.
 
         Args:
             tensor: The constant.
             read: Returns its value.
         """
         if not tensor.HasField("raw_data"):
-            return None
+            return read()
         content = tensor.raw_data
         if len(content) > LARGEST_SHARED:
-            return None
+            return read()
         key = (tensor.data_type, *tensor.dims, content)
         value = self._constants.get(key)
         if value is None:
@@ -70,30 +64,22 @@ class Alike:
                 self._constants[key] = value
         return value
 
-    def types(
-        self,
-        call: Call,
-        compute: Callable[[], tuple[list[OpenType], bool]],
-        keeps: bool,
-    ) -> tuple[list[OpenType], bool]:
-        """Return the types of the outputs of an operation, and whether they are new.
+    def types(self, call: Call, keeps: bool) -> list[OpenType]:
+        """Return the types of the outputs of an operation.
 
         Args:
             call: The operation, with its inputs.
-            compute: Returns the types, and whether a size of them is new: it stands for
-                a number that no other operation has.
             keeps: Whether the types are kept for others.
         """
         key = _key(call, _typed_inputs(call))
-        if key is None:
-            return compute()
-        kept = self._types.get(key)
-        if kept is not None:
-            return kept[1], False
-        types, are_new = compute()
-        if keeps and not are_new:
+        if key is not None and key in self._types:
+            _, types = self._types[key]
+            return types
+        start = mark()
+        types = types_of_outputs(call)
+        if keeps and key is not None and _are_known(types, start):
             self._types[key] = (call.inputs, types)
-        return types, are_new
+        return types
 
     def outputs(self, call: Call) -> Sequence[Bounds] | None:
         """Return the outputs of an operation that is alike; None without one.
@@ -101,25 +87,41 @@ class Alike:
         Args:
             call: The operation, with its inputs. Its types need not be there.
         """
-        key = _key(call, _own_inputs(call))
-        kept = self._outputs.get(key) if key is not None else None
-        if key is None or kept is None:
+        key = _key(call, _bounding_inputs(call))
+        kept = self._outputs.get(key)
+        if kept is None:
             return None
-        for value in kept.values:
-            settle(value)
-            # Another operation has another name.
-            if kept.label in value.stops:
-                del self._outputs[key]
-                return None
-        return kept.values
+        _, values = kept
+        return values
 
     def keep_outputs(self, call: Call, values: Sequence[Bounds]) -> None:
-        """Keep the outputs of an operation whose types follow from its inputs."""
-        key = _key(call, _own_inputs(call))
-        if key is not None:
-            operation = call.operation
-            label = f"{operation.operator} {operation.label}"
-            self._outputs[key] = _Outputs(call.inputs, values, label)
+        """Keep the outputs of an operation, if others that are alike have the same.
+
+        Shapes and indices are computed with integers, and repeat in each layer. A size
+        that no other operation has is not shared, nor what the operation itself stops.
+        """
+        if not all(value.data_type in LIMITS for value in values):
+            return
+        if _key(call, _typed_inputs(call)) not in self._types:
+            return
+        is_stopped_before = any(value.stops for value in call.given)
+        if not is_stopped_before and any(value.stops for value in values):
+            return
+        key = _key(call, _bounding_inputs(call))
+        self._outputs[key] = (call.inputs, values)
+
+
+def _are_known(types: Iterable[OpenType], start: int) -> bool:
+    """Return whether types follow from the inputs alone.
+
+    A size that was made since a mark stands for a number that no other operation has.
+    """
+    for data_type, sizes in types:
+        if not data_type or sizes is None:
+            return False
+        if any(size is None or is_made_since(size, start) for size in sizes):
+            return False
+    return True
 
 
 def _typed_inputs(call: Call) -> _Key:
@@ -135,7 +137,7 @@ def _typed_inputs(call: Call) -> _Key:
     return tuple(typed)
 
 
-def _own_inputs(call: Call) -> _Key:
+def _bounding_inputs(call: Call) -> _Key:
     """Return the inputs as bounds read them."""
     if call.operator in OF_SIZES:
         return _typed_inputs(call)

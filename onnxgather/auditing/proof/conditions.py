@@ -39,7 +39,8 @@ from onnxgather.auditing.algebra.sizes import (
 from onnxgather.auditing.operators.index_operators import given_indices
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
-from onnxgather.auditing.proof.ranges import Ranges, input_bounds
+from onnxgather.auditing.proof.input_bounds import input_bounds
+from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
 
 MOST_OPERATIONS = 200

@@ -13,9 +13,8 @@ from typing import Protocol
 import numpy as np
 import onnx
 
-from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
+from onnxgather.auditing.algebra.bounds import Bounds
 from onnxgather.auditing.algebra.sizes import Size
-from onnxgather.auditing.operators.inference import types_read
 from onnxgather.auditing.proof.alike import Alike
 from onnxgather.core.model.network import Operation, Scope
 
@@ -54,9 +53,7 @@ class EarlierGraph:
         self._main = main
         self._bounds = bounds
 
-    def shared(
-        self, name: str, value: Bounds, tensor: onnx.TensorProto | None = None
-    ) -> Bounds:
+    def shared(self, name: str, value: Bounds) -> Bounds:
         """Return the bounds of the value of that name here, if they are the same.
 
         Then the same object stands for both, and what follows need not compare.
@@ -64,26 +61,31 @@ class EarlierGraph:
         Args:
             name: The name.
             value: The bounds in another graph.
-            tensor: The constant there, if it is one. Its bounds may be deferred.
         """
         if name not in self._main.types:
             return value
         own = self._bounds.value(self._main, name)
-        if tensor is not None:
-            own_tensor = self._main.tensor(name)
-            if own_tensor is not None and _is_same_tensor(own_tensor, tensor):
-                return own
-            # Few other floats than these lead to an index.
-            if value.data_type not in LIMITS:
-                return value
         return own if _is_same(own, value) else value
+
+    def constant(self, name: str, tensor: onnx.TensorProto) -> Bounds | None:
+        """Return the bounds of the constant of that name here, if it is the same.
+
+        Args:
+            name: The name.
+            tensor: The constant of another graph.
+        """
+        if name not in self._main.types:
+            return None
+        own_tensor = self._main.tensor(name)
+        if own_tensor is None or not _is_same_tensor(own_tensor, tensor):
+            return None
+        return self._bounds.value(self._main, name)
 
     def outputs(
         self,
         scope: Scope,
         operation: Operation,
         inputs: Sequence[Bounds | None],
-        are_compared: bool = False,
     ) -> list[Bounds] | None:
         """Return the outputs of an operation of another graph, if it is the same here.
 
@@ -91,8 +93,6 @@ class EarlierGraph:
             scope: The main graph that contains the operation.
             operation: The operation.
             inputs: The bounds of its inputs there.
-            are_compared: Whether bounds are compared, even if the sizes of the outputs
-                do not come from them.
 
         Returns:
             None if the operation, its version or the bounds of its inputs are others.
@@ -114,15 +114,8 @@ class EarlierGraph:
         ]
         if len(own_inputs) != len(inputs):
             return None
-        for position, (a, b) in enumerate(zip(own_inputs, inputs, strict=True)):
-            if a is b:
-                continue
-            # The bounds may be deferred, and are not computed for this.
-            read = types_read(operation, position)
-            if not are_compared and (b is None or b.data_type not in read):
-                return None
-            if not _is_same(a, b):
-                return None
+        if not all(map(_is_same, own_inputs, inputs)):
+            return None
         return [self._bounds.value(self._main, name) for name in own.outputs]
 
 

@@ -16,7 +16,8 @@ from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, interval
 from onnxgather.auditing.algebra.sizes import Size
 from onnxgather.auditing.operators.index_operators import Coordinate
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import GivenEnd, Ranges
+from onnxgather.auditing.proof.index_range import GivenEnd
+from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
 
 EXACT_IN_FLOATS = 2**8

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from onnxgather.auditing.algebra.bounds import (
+    CONSTANT,
     INTEGERS,
     Bounds,
+    Reason,
     bounds_of_array,
     broadcast,
     corners,
@@ -186,7 +188,7 @@ def test_each_of_16384_elements_has_bounds_then_each_of_16_columns(
 
 def test_the_value_of_an_array() -> None:
     assert shown(bounds_of_array("INT32", np.array(7))) == ("INT32", (), [7, 7], False)
-    assert bounds_of_array("INT32", np.array(7)).why == ("constant",)
+    assert bounds_of_array("INT32", np.array(7)).why == (CONSTANT,)
     floats = bounds_of_array("FLOAT", np.array([0.5, np.nan], np.float32))
     assert shown(floats) == ("FLOAT", (2,), [[0.5, 0.5], [-INF, INF]], True)
     large = np.ones((2**14, 2), np.float32)
@@ -273,11 +275,11 @@ def test_nothing_is_known_but_the_type_and_the_sizes() -> None:
 
 def test_other_sizes_keep_the_bounds_of_their_axes() -> None:
     value = interval(
-        "INT64", (2,), [[1], [2]], [[3], [4]], True, why=("a",), stops=("b",)
+        "INT64", (2,), [[1], [2]], [[3], [4]], True, why=(Reason("a"),), stops=("b",)
     )
     other = value.resized((5, 2))
     assert shown(other) == ("INT64", (5, 2), [[[1, 3], [2, 4]]], True)
-    assert (other.why, other.stops) == (("a",), ("b",))
+    assert (other.why, other.stops) == ((Reason("a"),), ("b",))
     assert shown(value.resized(None)) == ("INT64", None, [1, 4], True)
 
 
@@ -376,10 +378,10 @@ def test_a_joined_value_has_the_elements_of_any() -> None:
     mixed = joined([interval("INT64", (N, 2), 0, 1), interval("INT64", (N, 3), 5, 6)])
     assert shown(mixed) == ("INT64", (N, None), [[[0, 6]]], False)
     told = (
-        interval("INT64", (), 0, 1, why=("a",)),
+        interval("INT64", (), 0, 1, why=(Reason("a"),)),
         interval("INT64", (), 0, 1, stops=("b",)),
     )
-    assert (joined(told).why, joined(told).stops) == (("a",), ("b",))
+    assert (joined(told).why, joined(told).stops) == ((Reason("a"),), ("b",))
 
 
 @pytest.mark.parametrize(
@@ -410,10 +412,10 @@ def test_an_end_that_moves_goes_on_to_0_then_far_then_to_the_limit(
 
 
 def test_a_widened_value_keeps_what_else_is_known() -> None:
-    new = interval("INT8", (2,), -1, 100, True, why=("a",), stops=("b",))
+    new = interval("INT8", (2,), -1, 100, True, why=(Reason("a"),), stops=("b",))
     found = widened(interval("INT8", (2,), 0, 1), new)
     assert shown(found) == ("INT8", (2,), [[-128, 127]], True)
-    assert (found.why, found.stops) == (("a",), ("b",))
+    assert (found.why, found.stops) == ((Reason("a"),), ("b",))
     assert (
         widened(interval("FLOAT", (), 0, 1), interval("FLOAT", (), 0, 2.0**31)).high
         == INF
@@ -463,3 +465,12 @@ def test_both_ends_are_numbers_where_one_is_too_large_to_be_kept() -> None:
     assert interval("INT64", (1,), N, N + kept).bounds.tolist() == [[N, N + kept]]
     large = interval("INT64", (1,), N, kept * two)
     assert large.bounds.tolist() == [[1, 2 ** (MOST_FACTORS + 1)]]
+
+
+def test_the_ends_of_all_elements_are_kept_and_cannot_be_changed() -> None:
+    value = interval("INT64", (3,), [[1], [2], [3]], [[4], [5], [6]])
+    ends = value.whole
+    assert ends.tolist() == [1, 6]
+    assert value.whole is ends
+    with pytest.raises(ValueError, match="read-only"):
+        ends[0] = 9

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from exported_networks import EACH, NETWORKS
-from onnx import parser
+from onnx_graphs import written
 from rings import one_quick_in
 
 import onnxgather as og
@@ -33,14 +33,8 @@ from onnxgather.auditing.hardening.verify import (
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.core.model.network import read_network
 
-
-def model(text: str) -> onnx.ModelProto:
-    """Return the model of a text in ONNX's own notation."""
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
-
-
-EMBEDDING = model(
-    "g (int64[n] ids, float[n] x, int64[n] mask) => (y, m) <float[3] table = {0, 1, 2}>"
+EMBEDDING = written(
+    "(int64[n] ids, float[n] x, int64[n] mask) => (y, m) <float[3] table = {0, 1, 2}>"
     " { z = Gather (table, ids)  y = Add (z, x)  m = Identity (mask) }"
 )
 
@@ -165,8 +159,8 @@ def test_wild_inputs_keep_the_ranges_that_are_given() -> None:
 
 
 def test_an_input_of_a_node_that_is_left_stays_in_range() -> None:
-    made = model(
-        "g (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i, int64[n] ids) => (y, z) "
+    made = written(
+        "(float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i, int64[n] ids) => (y, z) "
         "{ y = MaxUnpool <kernel_shape = [2, 2]> (x, i)  z = Gather (x, ids) }"
     )
     plain = Premises(read_network(made))
@@ -180,8 +174,8 @@ def test_an_input_of_a_node_that_is_left_stays_in_range() -> None:
 
 
 def test_no_run_is_wild_where_each_index_is_of_a_node_that_is_left() -> None:
-    made = model(
-        "g (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (y) "
+    made = written(
+        "(float[1, 1, 2, 2] x, int64[1, 1, 2, 2] i) => (y) "
         "{ y = MaxUnpool <kernel_shape = [2, 2]> (x, i) }"
     )
     plain = Premises(read_network(made))
@@ -221,14 +215,14 @@ def test_made_inputs_meet_the_contract_and_wild_ones_reach_the_ends() -> None:
 
 
 def test_a_model_without_inputs_that_can_be_made_is_one_sentence() -> None:
-    texts = model("g (string[n] x) => (y) { y = Identity (x) }")
+    texts = written("(string[n] x) => (y) { y = Identity (x) }")
     plain = Premises(read_network(texts))
     with pytest.raises(og.OnnxGatherError) as raised:
         list(verify(plain, hardened(plain)))
     rule = "the model: no array can be made for input 'x', give --inputs FILE"
     assert str(raised.value) == rule
-    shapes = model(
-        "g (float[n] x, float[m] y) => (z) { z = Concat <axis = 0> (x, y)"
+    shapes = written(
+        "(float[n] x, float[m] y) => (z) { z = Concat <axis = 0> (x, y)"
         " w = Reshape (z, s)  s = Constant <value_ints = [3, 5, 7]> () }"
     )
     plain = Premises(read_network(shapes))

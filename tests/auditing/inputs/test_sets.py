@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from exported_networks import NETWORKS, NO_KERNEL
-from onnx import parser
+from onnx_graphs import written
 from rings import one_quick_in
 
 from onnxgather.auditing.audit import AuditedModel, Premises, audit_model
@@ -20,19 +20,14 @@ from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import read_network
 
 
-def model(text: str) -> onnx.ModelProto:
-    """Return the model of a text in ONNX's own notation."""
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
-
-
 def audited(made: onnx.ModelProto, *conditions: Condition) -> AuditedModel:
     """Return the audit of a model with conditions that are given."""
     premises = Premises(read_network(made), None, conditions, levels=Levels(()))
     return audit_model(premises)
 
 
-BOXES = model(
-    "g (int64[n, 4] box, float[n] x, int32[n, s] ids, float[s] w) => (y) "
+BOXES = written(
+    "(int64[n, 4] box, float[n] x, int32[n, s] ids, float[s] w) => (y) "
     "{ y = Identity (x)  a = Identity (box)  b = Identity (ids)  c = Identity (w) }"
 )
 
@@ -124,7 +119,7 @@ def test_a_size_that_is_too_large_or_does_not_exist_is_told(
 
 
 def test_a_size_whose_inputs_are_too_large_together_is_told() -> None:
-    made = model("g (float[s, 8192] w) => (y) { y = Identity (w) }")
+    made = written("(float[s, 8192] w) => (y) { y = Identity (w) }")
     condition = Condition(of="size", input="w", dim=0, expression="s", low=1, high=4096)
     _, missing = input_sets(audited(made, condition), at_ends=True)
     assert [*map(str, missing)] == [
@@ -133,8 +128,8 @@ def test_a_size_whose_inputs_are_too_large_together_is_told() -> None:
 
 
 def test_an_end_with_which_the_model_does_not_run_is_told() -> None:
-    made = model(
-        "g (int64[1] length) => (y) <float[4] x = {0, 1, 2, 3}> "
+    made = written(
+        "(int64[1] length) => (y) <float[4] x = {0, 1, 2, 3}> "
         "{ y = Reshape (x, length) }"
     )
     condition = Condition(of="values", input="length", low=3, high=4)
@@ -196,8 +191,8 @@ def test_both_ends_that_are_one_number_are_one_set() -> None:
 
 
 def test_defaults_are_kept_where_they_are_not_in_the_sets() -> None:
-    made = model(
-        "g (int64[n] ids, float[1] x) => (y) <float[3] table = {0, 1, 2}> "
+    made = written(
+        "(int64[n] ids, float[1] x) => (y) <float[3] table = {0, 1, 2}> "
         "{ z = Gather (table, ids)  y = Add (z, x) }"
     )
     made.graph.initializer.append(
@@ -210,7 +205,7 @@ def test_defaults_are_kept_where_they_are_not_in_the_sets() -> None:
 
 
 def test_no_random_inputs_beside_defaults_are_one_sentence() -> None:
-    made = model("g (int64[n] ids, int64[1] k) => (y) { y = Identity (ids) }")
+    made = written("(int64[n] ids, int64[1] k) => (y) { y = Identity (ids) }")
     made.graph.initializer.append(onnx.numpy_helper.from_array(np.array([5]), "k"))
     condition = Condition(of="values", input="k", low=7, high=9)
     with pytest.raises(OnnxGatherError) as raised:
@@ -222,8 +217,8 @@ def test_no_random_inputs_beside_defaults_are_one_sentence() -> None:
 
 
 def test_a_model_that_needs_larger_sizes_runs_with_larger_ones() -> None:
-    made = model(
-        "g (float[b, 1, n] x) => (y) { "
+    made = written(
+        "(float[b, 1, n] x) => (y) { "
         "w = Constant <value = float[1, 1, 9] {1, 1, 1, 1, 1, 1, 1, 1, 1}> () "
         "y = Conv (x, w) }"
     )

@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 from index_models import IndexModel, index_models, without_positions
 from network_draft import results, session
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import constant, written
 from rings import one_quick_in
 
 import onnxgather as og
@@ -179,19 +179,23 @@ def of(count: int) -> dict[str, tuple[int, int]]:
 
 
 TABLE = constant("table", np.zeros((4, 3), np.float32))
-KINDS = constant("kinds", np.zeros((2, 3), np.float32))
-ROW = constant("row", np.zeros(3, np.float32))
-FIXED = constant("fixed", np.array([[1, 5]], np.int32))
 
 
 def embedding(ids: str = "ids", kinds: str = "") -> onnx.ModelProto:
-    names = [ids, kinds, "table", "table", "kinds", "row", "row"]
-    made = node("EmbedLayerNormalization", names, "y", "embed", domain="com.microsoft")
-    inputs = [
-        info(name, onnx.TensorProto.INT32, [None, 2])
-        for name in {ids, kinds} - {"", "fixed"}
-    ]
-    return model([made], inputs, ["y"], [TABLE, KINDS, ROW, FIXED])
+    names = sorted({ids, kinds} - {"", "fixed"})
+    inputs = ", ".join(f"int32[?, 2] {name}" for name in names)
+    return written(
+        f"""
+        ({inputs}) => (y)
+        <float[2, 3] kinds = {{0, 0, 0, 0, 0, 0}}, float[3] row = {{0, 0, 0}},
+         int32[1, 2] fixed = {{1, 5}}>
+        {{
+            [embed] y = com.microsoft.EmbedLayerNormalization
+                ({ids}, {kinds or '""'}, table, table, kinds, row, row)
+        }}
+        """,
+        TABLE,
+    )
 
 
 def told(*given: Any, **more: Any) -> list[str]:
@@ -258,23 +262,19 @@ def test_a_constant_out_of_range_is_told_with_the_input_that_holds_it() -> None:
 
 def mixed() -> onnx.ModelProto:
     """A Gather, a ScatterND and two others, of whose indices nothing is known."""
-    nodes = [
-        node("Gather", ["table", "ids"], "rows", "gather"),
-        node("ScatterND", ["table", "places", "update"], "written", "scatter"),
-        node("ReverseSequence", ["rows", "lengths"], "turned", "turn"),
-        node("OneHot", ["ids", "depth", "values"], "hot", "hot"),
-    ]
-    inputs = [
-        info("ids", INT64, [3]),
-        info("places", INT64, [1, 1]),
-        info("lengths", INT64, [3]),
-    ]
-    update = constant("update", np.zeros((1, 3), np.float32))
-    values = [
-        constant("depth", 4),
-        constant("values", np.array([0.0, 1.0], np.float32)),
-    ]
-    return model(nodes, inputs, ["turned", "written", "hot"], [TABLE, update, *values])
+    return written(
+        """
+        (int64[3] ids, int64[1, 1] places, int64[3] lengths) => (turned, written, hot)
+        <float[1, 3] update = {0, 0, 0}, int64 depth = {4}, float[2] values = {0, 1}>
+        {
+            [gather] rows = Gather (table, ids)
+            [scatter] written = ScatterND (table, places, update)
+            [turn] turned = ReverseSequence (rows, lengths)
+            [hot] hot = OneHot (ids, depth, values)
+        }
+        """,
+        TABLE,
+    )
 
 
 def test_all_operators_are_counted() -> None:
@@ -298,12 +298,11 @@ def test_a_hot_row_is_proved_by_design() -> None:
 
 
 def test_an_operator_without_indices_is_not_listed() -> None:
-    table = ["cos", "sin"]
-    made = node("RotaryEmbedding", ["x", *table], "y")
-    caches = [info(name, FLOAT, [2, 3, 2]) for name in table]
-    assert not og.audit(
-        model([made], [info("x", FLOAT, [2, 1, 3, 4]), *caches], ["y"])
-    ).gathers
+    made = written("""
+        (float[2, 1, 3, 4] x, float[2, 3, 2] cos, float[2, 3, 2] sin) => (y)
+        { y = RotaryEmbedding (x, cos, sin) }
+    """)
+    assert not og.audit(made).gathers
 
 
 @pytest.mark.parametrize("name", one_quick_in(6, JUDGED))
@@ -320,67 +319,79 @@ def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
 
 @pytest.mark.parametrize("count", [2, 16, 17, 18])
 def test_each_coordinate_of_a_long_tuple_is_judged(count: int) -> None:
-    data = constant("data", np.zeros((3, *[1] * (count - 2), 2), np.float32))
+    sizes = [3, *[1] * (count - 2), 2]
+    data = constant("data", np.zeros(sizes, np.float32))
     for last, state in ((1, "proved"), (2, "out-of-range")):
         tuples = np.zeros((1, count), np.int64)
         tuples[0, [0, -1]] = 2, last
-        made = node("ScatterND", ["data", "tuples", "update"], "y")
-        update = constant("update", np.zeros(1, np.float32))
-        found = only(
-            og.audit(
-                model([made], [], ["y"], [data, constant("tuples", tuples), update])
-            )
+        made = written(
+            """
+            () => (y) <float[1] update = {0}>
+            { y = ScatterND (data, tuples, update) }
+            """,
+            data,
+            constant("tuples", tuples),
         )
+        found = only(og.audit(made))
         assert found.range.state == state
-        assert found.range.size == (3, *[1] * (count - 2), 2)
+        assert found.range.size == tuple(sizes)
 
 
 def test_the_output_of_a_max_unpool_tells_its_indices() -> None:
-    x, places = info("x", FLOAT, [1, 1, 2, 2]), info("places", INT64, [1, 1, 2, 2])
-    cases: list[tuple[dict[str, Any], int]] = [
-        ({"strides": [2, 2]}, 15),
-        ({}, 8),
-        ({"strides": [2, 2], "pads": [1, 1, 1, 1]}, 3),
-        ({"strides": [3, 1], "pads": [0, 1, 0, 0]}, 9),
-    ]
-    for more, last in cases:
-        made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2, 2], **more)
-        found = only(og.audit(model([made], [x, places], ["y"])))
-        assert found.range.conditions[0].high == last
-    made = node(
-        "MaxUnpool", ["x", "places", "sizes"], "y", kernel_shape=[2, 2], strides=[2, 2]
-    )
-    sizes = constant("sizes", np.array([1, 1, 5, 5]))
-    assert only(og.audit(model([made], [x, places], ["y"], [sizes]))).range.size == (
-        25,
-    )
-    open_sizes = info("sizes", INT64, [4])
-    found = only(og.audit(model([made], [x, places, open_sizes], ["y"]))).range
+    def unpooled(
+        attributes: str, kernel: str = "2, 2", sizes: str = ""
+    ) -> AuditedGather:
+        more = ", int64[4] sizes" if sizes == "sizes" else ""
+        text = f"""
+            (float[1, 1, 2, 2] x, int64[1, 1, 2, 2] places{more}) => (y)
+            <int64[4] fixed = {{1, 1, 5, 5}}>
+            {{
+                y = MaxUnpool <kernel_shape = [{kernel}]{attributes}>
+                    (x, places{", " * bool(sizes)}{sizes})
+            }}
+        """
+        return only(og.audit(written(text)))
+
+    doubled = ", strides = [2, 2]"
+    for attributes, last in (
+        (doubled, 15),
+        ("", 8),
+        (f"{doubled}, pads = [1, 1, 1, 1]", 3),
+        (", strides = [3, 1], pads = [0, 1, 0, 0]", 9),
+    ):
+        assert unpooled(attributes).range.conditions[0].high == last
+    assert unpooled(doubled, sizes="fixed").range.size == (25,)
+    found = unpooled(doubled, sizes="sizes").range
     assert (found.state, found.size) == ("not-proved", (None,))
-    made = node("MaxUnpool", ["x", "places"], "y", kernel_shape=[2])
-    assert only(og.audit(model([made], [x, places], ["y"]))).range.state == "not-proved"
+    assert unpooled("", kernel="2").range.state == "not-proved"
 
 
 def test_the_first_column_of_the_boxes_of_a_max_roi_pool_is_its_index() -> None:
-    x, free = info("x", FLOAT, [3, 1, 4, 4]), info("free", FLOAT, [1, 5])
-    pool = node("MaxRoiPool", ["x", "rois"], "y", pooled_shape=[1, 1])
+    def state(rois: str) -> str:
+        made = written(f"""
+            (float[3, 1, 4, 4] x, float[1, 5] free) => (y)
+            {{ rois = {rois}  y = MaxRoiPool <pooled_shape = [1, 1]> (x, rois) }}
+        """)
+        return only(og.audit(made)).range.state
 
-    def state(first: float) -> str:
-        rois = constant("rois", np.array([[first, 50, 50, 90, 90]], np.float32))
-        return only(og.audit(model([pool], [x], ["y"], [rois]))).range.state
+    def state_of_first(first: float) -> str:
+        box = f"float[1, 5] {{{first}, 50, 50, 90, 90}}"
+        return state(f"Constant <value = {box}> ()")
 
-    assert [state(first) for first in (-0.5, 0, 2, 2.9)] == ["proved"] * 4
-    assert [state(first) for first in (-1, 3)] == ["out-of-range"] * 2
+    assert [state_of_first(first) for first in (-0.5, 0, 2, 2.9)] == ["proved"] * 4
+    assert [state_of_first(first) for first in (-1, 3)] == ["out-of-range"] * 2
     for operator in ("Relu", "Neg", "Abs"):  # of any float, and of NaN
-        made = model([node(operator, ["free"], "rois"), pool], [x, free], ["y"])
-        assert only(og.audit(made)).range.state != "proved"
-    nodes = [
-        node("Cast", ["whole"], "free", to=FLOAT),
-        node("Mul", ["free", "far"], "rois"),
-        pool,
-    ]
-    far = constant("far", np.float32(1e30))  # so that the boxes are from 0 to infinity
-    made = model(nodes, [x, info("whole", INT64, [1, 5])], ["y"], [far])
+        assert state(f"{operator} (free)") != "proved"
+    # The boxes are from 0 to infinity.
+    made = written("""
+        (float[3, 1, 4, 4] x, int64[1, 5] whole) => (y)
+        <float far = {1e30}>
+        {
+            free = Cast <to = 1> (whole)
+            rois = Mul (free, far)
+            y = MaxRoiPool <pooled_shape = [1, 1]> (x, rois)
+        }
+    """)
     found = only(og.audit(made, ranges={"whole": (0, 2**62)})).range
     assert (found.state, found.low, found.high) == ("proved-if", (0,), (None,))
 
@@ -390,25 +401,24 @@ LABELS = np.array([[0, -100], [3, -4]])
 
 @pytest.mark.parametrize("op", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
 def test_a_label_that_is_ignored_is_in_range(op: str) -> None:
-    def state(labels: Any, **attributes: int) -> str:
-        given: dict[str, Any] = {**attributes}
-        loss = node(op, ["scores", "labels"], "y", **given)
-        scores = info("scores", FLOAT, [2, 4, 2])
-        made = model([loss], [scores], ["y"], [constant("labels", labels)])
+    def state(labels: Any, attributes: str = "") -> str:
+        text = f"(float[2, 4, 2] x) => (y) {{ y = {op} {attributes} (x, labels) }}"
+        made = written(text, constant("labels", labels))
         return only(og.audit(made)).range.state
 
     assert state(LABELS) == "out-of-range"
-    assert state(LABELS, ignore_index=-100) == "proved"
-    assert state(np.full_like(LABELS, -100), ignore_index=-100) == "proved"
-    assert state(LABELS, ignore_index=3) == "out-of-range"
-    assert state(LABELS + 1, ignore_index=-99) == "out-of-range"
+    assert state(LABELS, "<ignore_index = -100>") == "proved"
+    assert state(np.full_like(LABELS, -100), "<ignore_index = -100>") == "proved"
+    assert state(LABELS, "<ignore_index = 3>") == "out-of-range"
+    assert state(LABELS + 1, "<ignore_index = -99>") == "out-of-range"
 
 
 @pytest.mark.slow
 def test_a_label_of_a_run_that_is_ignored_is_no_finding() -> None:
-    loss = node("SoftmaxCrossEntropyLoss", ["x", "labels"], "y", ignore_index=-100)
-    inputs = [info("x", FLOAT, [2, 4, 2]), info("labels", INT64, [2, 2])]
-    made = model([loss], inputs, ["y"])
+    made = written("""
+        (float[2, 4, 2] x, int64[2, 2] labels) => (y)
+        { y = SoftmaxCrossEntropyLoss <ignore_index = -100> (x, labels) }
+    """)
     fed = {"x": np.zeros((2, 4, 2), np.float32), "labels": LABELS}
     assert only(og.audit(made, fed)).range.found is None
     wrong = {**fed, "labels": LABELS + (LABELS == 3)}
@@ -455,12 +465,14 @@ def test_the_page_counts_the_operators() -> None:
 
 
 def test_positions_of_an_unknown_rank_are_not_proved() -> None:
-    caches = [constant(name, np.zeros((6, 2), np.float32)) for name in ("cos", "sin")]
-    made = node(
-        "RotaryEmbedding", ["x", "at", "cos", "sin"], "y", domain="com.microsoft"
+    cache = np.zeros((6, 2), np.float32)
+    made = written(
+        """
+        (float[1, 3, 4] x, int64[] at) => (y)
+        { y = com.microsoft.RotaryEmbedding (x, at, cos, sin) }
+        """,
+        constant("cos", cache),
+        constant("sin", cache),
     )
-    inputs = [info("x", FLOAT, [1, 3, 4]), info("at", INT64)]
-    found = only(
-        og.audit(model([made], inputs, ["y"], caches), ranges={"at": (0, 0)})
-    ).range
+    found = only(og.audit(made, ranges={"at": (0, 0)})).range
     assert (found.state, found.size) == ("not-proved", (None,))

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from command_line import call, outcome
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import FLOAT, INT64, constant, info, model, node, nodes_of
 
 import onnxgather as og
 from onnxgather.auditing.operators import other_operators
@@ -22,11 +22,11 @@ TOLD = "not judged: 2 nodes of my.domain (Find, Look), whose integers may be ind
 def custom() -> onnx.ModelProto:
     """A model with two nodes of an unknown domain that read integers, and one that
     reads floats."""
-    nodes = [
-        node("Find", ["x", "ids"], "found", "finding", domain="my.domain"),
-        node("Look", ["x", "ids"], "y", domain="my.domain"),
-        node("Scale", ["x"], "scaled", domain="my.domain"),
-    ]
+    nodes = nodes_of("""
+        [finding] found = my.domain.Find (x, ids)
+        y = my.domain.Look (x, ids)
+        scaled = my.domain.Scale (x)
+    """)
     return model(nodes, INPUTS, ["found", "y", "scaled"])
 
 
@@ -44,10 +44,10 @@ def test_a_node_of_an_unknown_domain_is_told_in_the_record() -> None:
 
 
 def test_a_value_of_an_unknown_type_may_be_an_integer() -> None:
-    nodes = [
-        node("Scale", ["x"], "scaled", domain="my.domain"),
-        node("Look", ["scaled"], "y", domain="my.domain"),
-    ]
+    nodes = nodes_of("""
+        scaled = my.domain.Scale (x)
+        y = my.domain.Look (scaled)
+    """)
     assert names(model(nodes, INPUTS[:1], ["y"])) == ["Look"]
 
 

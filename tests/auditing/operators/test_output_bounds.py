@@ -3,16 +3,16 @@ level the bounds are those of the graph that runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from network_draft import session
+from onnx import TensorProto, helper
+from onnx_graphs import constant, written
 from rings import one_quick_in
 
 from onnxgather.auditing.algebra.bounds import Bounds, bounds_of_array, interval
@@ -22,38 +22,20 @@ from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import read_network
 
-LEVELS = (
-    "ORT_DISABLE_ALL",
-    "ORT_ENABLE_BASIC",
-    "ORT_ENABLE_EXTENDED",
-    "ORT_ENABLE_ALL",
-)
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
 NAN = FLOAT(np.nan)
 
 
-def node(operator: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(operator, inputs.split(), [output], **attributes)
-
-
-def cast(source: str, target: str, data_type: str) -> onnx.NodeProto:
-    return node("Cast", source, target, to=TensorProto.DataType.Value(data_type))
-
-
 def model_of(
-    nodes: Sequence[onnx.NodeProto], x: Array, opset: int = 17, **constants: Any
+    nodes: str, x: Array, opset: int = 17, output: str = "y", **constants: Any
 ) -> onnx.ModelProto:
-    """A model with an input x, whose output is that of the last node."""
+    """A model with an input x and an output y."""
+    stored = [constant(name, array) for name, array in constants.items()]
+    made = written(f"() => ({output}) {{ {nodes} }}", *stored)
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
-    inputs = [helper.make_tensor_value_info("x", kind, x.shape)]
-    stored = [
-        numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()
-    ]
-    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
-    )
+    made.graph.input.append(helper.make_tensor_value_info("x", kind, x.shape))
+    made.opset_import[0].version = opset
+    return made
 
 
 def bounds_of(model: onnx.ModelProto, x: Array) -> Bounds:
@@ -78,22 +60,13 @@ def graphs_and_runs(
     model: onnx.ModelProto, x: Array
 ) -> list[tuple[onnx.ModelProto, Array]]:
     """The graph that ONNX Runtime runs, and what it computes, on each level."""
-    runtime: Any = onnxruntime
     found = list[tuple[onnx.ModelProto, Array]]()
     with TemporaryDirectory() as folder:
-        for level in LEVELS:
-            path = str(Path(folder, level))
-            options = runtime.SessionOptions()
-            options.graph_optimization_level = getattr(
-                runtime.GraphOptimizationLevel, level
-            )
-            options.log_severity_level = 4
-            options.optimized_model_filepath = path
-            session = runtime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-            array = np.asarray(session.run(None, {"x": x})[0])
-            graph = onnx.ModelProto.FromString(Path(path).read_bytes())
+        path = Path(folder, "graph.onnx")
+        for level in range(4):
+            whole = session(model, level, kept=str(path))
+            array = np.asarray(whole.run(None, {"x": x})[0])
+            graph = onnx.ModelProto.FromString(path.read_bytes())
             found.append((graph, array))
     return found
 
@@ -103,153 +76,134 @@ def runs(model: onnx.ModelProto, x: Array) -> list[Array]:
     return [found for _, found in graphs_and_runs(model, x)]
 
 
-Case = tuple[list[onnx.NodeProto], Array, dict[str, Any], list[Any]]
+Case = tuple[str, Array, dict[str, Any], list[Any]]
 CASES: dict[str, Case] = {
     "NaN is true": (
-        [
-            node("Clip", "x zero zero", "c"),
-            cast("c", "b", "BOOL"),
-            cast("b", "y", "INT64"),
-        ],
+        "c = Clip (x, zero, zero)  b = Cast <to = 9> (c)  y = Cast <to = 7> (b)",
         np.array([np.nan, 0.0], FLOAT),
         {"zero": FLOAT(0)},
         [[1, 0]],
     ),
     "an INT64 is rounded to FLOAT once": (
-        [cast("x", "f", "FLOAT"), cast("f", "c", "INT64"), node("Sub", "c base", "y")],
+        "f = Cast <to = 1> (x)  c = Cast <to = 7> (f)  y = Sub (c, base)",
         np.array([2**60 + 2**36 + 1]),
         {"base": np.int64(2**60)},
         [[2**37]],
     ),
     "a DOUBLE is rounded to FLOAT16 by way of FLOAT": (
-        [cast("x", "y", "FLOAT16")],
+        "y = Cast <to = 10> (x)",
         np.array([2049.0000001]),
         {},
         [[2048], [2050]],
     ),
     "1 / x * x of floats": (
-        [node("Div", "one x", "d"), node("Mul", "d x", "m"), cast("m", "y", "INT64")],
+        "d = Div (one, x)  m = Mul (d, x)  y = Cast <to = 7> (m)",
         np.array([41, 49, 1e-40], FLOAT),
         {"one": FLOAT(1)},
         [],
     ),
     "a DOUBLE that is 1 as FLOAT is multiplied": (
-        [node("Mul", "x near", "m"), node("Floor", "m", "y")],
+        "m = Mul (x, near)  y = Floor (m)",
         np.array([255.0]),
         {"near": DOUBLE(1 - 1e-9)},
         [],
     ),
     "a DOUBLE that is 1 as FLOAT divides": (
-        [node("Div", "x near", "d"), node("Floor", "d", "y")],
+        "d = Div (x, near)  y = Floor (d)",
         np.array([255.0]),
         {"near": DOUBLE(1 + 1e-9)},
         [],
     ),
     "a DOUBLE that is 0 as FLOAT is added": (
-        [node("Add", "x near", "a"), node("Ceil", "a", "y")],
+        "a = Add (x, near)  y = Ceil (a)",
         np.array([0.0]),
         {"near": DOUBLE(2.0**-150)},
         [],
     ),
     "a DOUBLE that is 0 as FLOAT is subtracted": (
-        [node("Sub", "x near", "s"), node("Floor", "s", "y")],
+        "s = Sub (x, near)  y = Floor (s)",
         np.array([0.0]),
         {"near": DOUBLE(1e-50)},
         [],
     ),
     "1 / x * 7 of integers": (
-        [node("Div", "one x", "d"), node("Mul", "seven d", "y")],
+        "d = Div (one, x)  y = Mul (seven, d)",
         np.array([3, -2]),
         {"one": np.int64(1), "seven": np.int64(7)},
         [],
     ),
     "FLOAT16 is kept as FLOAT": (
-        [node("Add", "x x", "a"), node("Sub", "a x", "s"), cast("s", "y", "FLOAT")],
+        "a = Add (x, x)  s = Sub (a, x)  y = Cast <to = 1> (s)",
         np.array([60000], HALF),
         {},
         [[60000]],
     ),
     "a FLOAT16 too small for it is kept as FLOAT": (
-        [
-            node("Mul", "x x", "m"),
-            node("Mul", "m large", "n"),
-            node("Mul", "n large", "y"),
-        ],
+        "m = Mul (x, x)  n = Mul (m, large)  y = Mul (n, large)",
         np.array([1e-4], HALF),
         {"large": HALF(60000)},
         [[36.0]],
     ),
     "a square root of FLOAT16 is kept as FLOAT": (
-        [node("Sqrt", "x", "s"), cast("s", "y", "FLOAT")],
+        "s = Sqrt (x)  y = Cast <to = 1> (s)",
         np.array([2, 3], HALF),
         {},
         [[np.sqrt(FLOAT(2)), np.sqrt(FLOAT(3))]],
     ),
     "the sign of NaN": (  # of FLOAT16 it is 0
-        [node("Clip", "x three three", "c"), node("Sign", "c", "y")],
+        "c = Clip (x, three, three)  y = Sign (c)",
         np.array([3, np.nan], HALF),
         {"three": HALF(3)},
         [[1, 0]],
     ),
     "infinity minus infinity": (
-        [node("Div", "one x", "d"), node("Sub", "d d", "y")],
+        "d = Div (one, x)  y = Sub (d, d)",
         np.array([1e-40, 1], FLOAT),
         {"one": FLOAT(1)},
         [[NAN, 0]],
     ),
     "a fraction is true": (  # ONNX Runtime 1.24 leaves out the first Cast
-        [cast("x", "i", "INT64"), cast("i", "b", "BOOL"), cast("b", "y", "INT64")],
+        "i = Cast <to = 7> (x)  b = Cast <to = 9> (i)  y = Cast <to = 7> (b)",
         np.array([0.5, -0.5], FLOAT),
         {},
         [[0, 0], [1, 1]],
     ),
     # an option of the session, which no proof covers, leaves the Casts out
     "a BOOL between two Casts": (
-        [cast("x", "b", "BOOL"), cast("b", "y", "INT64")],
+        "b = Cast <to = 9> (x)  y = Cast <to = 7> (b)",
         np.array([5, 0]),
         {},
         [[1, 0]],
     ),
     "of two Casts that wrap, the first is left out": (
-        [cast("x", "i", "INT64"), cast("i", "y", "INT32")],
+        "i = Cast <to = 7> (x)  y = Cast <to = 6> (i)",
         np.array([3e9, 2.0**32 + 512], FLOAT),
         {},
         [[-(2**31)] * 2],
     ),
     "of three Casts that wrap, one is left out": (
-        [cast("x", "i", "UINT8"), node("Add", "i zero", "j"), cast("j", "y", "INT64")],
+        "i = Cast <to = 2> (x)  j = Add (i, zero)  y = Cast <to = 7> (j)",
         np.array([300], FLOAT),
         {"zero": np.uint8(0)},
         [[44], [300]],
     ),
     "a Range of INT32 that is longer than INT32": (
-        [node("Squeeze", "x", "start"), node("Range", "start limit delta", "y")],
+        "start = Squeeze (x)  y = Range (start, limit, delta)",
         np.array([2**31 - 1], np.int32),
         {"limit": np.int32(-(2**31)), "delta": np.int32(1)},
         [[2**31 - 1]],
     ),
     "fmod of INT64 as DOUBLE": (  # until ONNX Runtime 1.31
-        [node("Mod", "x divisor", "y", fmod=1)],
+        "y = Mod <fmod = 1> (x, divisor)",
         np.array([2**60 + 1]),
         {"divisor": np.int64(2**60 + 3)},
         [[0], [2**60 + 1]],
     ),
     "what a Scan keeps, along the second axis": (
-        [
-            helper.make_node(
-                "Scan",
-                ["x"],
-                ["y"],
-                num_scan_inputs=1,
-                scan_output_axes=[1],
-                body=helper.make_graph(
-                    [node("Identity", "row", "same")],
-                    "body",
-                    [helper.make_tensor_value_info("row", TensorProto.INT64, [2])],
-                    [helper.make_tensor_value_info("same", TensorProto.INT64, [2])],
-                ),
-            )
-        ],
+        """
+        y = Scan (x) <num_scan_inputs = 1, scan_output_axes = [1],
+            body = g (int64[2] row) => (int64[2] same) { same = Identity (row) } >
+        """,
         np.array([[0, 9], [1, 8]]),
         {},
         [[[0, 1], [9, 8]]],
@@ -273,16 +227,11 @@ def test_the_bounds_hold_what_onnx_runtime_computes(name: str) -> None:
 
 
 def test_an_axis_that_is_named_twice_is_summed_once() -> None:
-    nodes = [
-        node("Shape", "x", "sizes"),
-        node(
-            "ConstantOfShape",
-            "sizes",
-            "ones",
-            value=numpy_helper.from_array(np.array([1])),
-        ),
-        node("ReduceSum", "ones axes", "y", keepdims=0),
-    ]
+    nodes = """
+        sizes = Shape (x)
+        ones = ConstantOfShape <value = int64[1] {1}> (sizes)
+        y = ReduceSum <keepdims = 0> (ones, axes)
+    """
     x = np.zeros(5, FLOAT)
     model = model_of(nodes, x, axes=np.array([0, -1]))
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
@@ -294,9 +243,7 @@ def test_an_axis_that_is_named_twice_is_summed_once() -> None:
 def test_two_sizes_that_are_not_known_may_change_places() -> None:
     rows = np.array([0, 10, 20]).reshape(1, 3, 1, 1)
     x = interval("INT64", (None, 3, None), rows, rows)
-    model = model_of(
-        [node("Reshape", "x shape", "y")], np.zeros((2, 3, 1), np.int64), shape=[3]
-    )
+    model = model_of("y = Reshape (x, shape)", np.zeros((2, 3, 1), np.int64), shape=[3])
     (operation,) = read_network(model).main.operations
     for sizes, least in (
         ((None, 3, None), [0]),
@@ -318,22 +265,20 @@ def test_two_sizes_that_are_not_known_may_change_places() -> None:
 
 def test_the_largest_of_some_elements_is_one_of_them_if_there_are_any() -> None:
     x = np.array([[3, 9], [5, 4]])
-    nodes = [
-        node("ReduceMax", "x", "m", axes=[1], keepdims=0),
-        node("ReduceMin", "m", "y"),
-    ]
-    model = model_of(nodes, x)
+    rows = "m = ReduceMax <axes = [1], keepdims = 0> (x)"
+    model = model_of(f"{rows}  y = ReduceMin (m)", x)
     value = bounds_of(model, x)
     assert value.whole.tolist() == [3, 9]
     assert [found.tolist() for found in runs(model, x)] == [[5]] * 4
     nothing = np.zeros((2, 0), np.int64)
-    assert not bounds_of(model_of(nodes[:1], nothing), nothing).is_bounded
+    model = model_of(rows, nothing, output="m")
+    assert not bounds_of(model, nothing).is_bounded
 
 
 def test_a_one_hot_has_its_two_values() -> None:
     x = np.array([1, -1, 7])
     model = model_of(
-        [node("OneHot", "x depth values", "y")], x, depth=np.int64(3), values=[4, 6]
+        "y = OneHot (x, depth, values)", x, depth=np.int64(3), values=[4, 6]
     )
     assert bounds_of(model, x).whole.tolist() == [4, 6]
     assert [found.tolist() for found in runs(model, x)] == [
@@ -341,14 +286,10 @@ def test_a_one_hot_has_its_two_values() -> None:
     ] * 4
 
 
-@pytest.mark.parametrize("attributes", [{"broadcast": 1}, {"axis": 0, "broadcast": 1}])
-def test_before_opset_7_a_broadcast_is_of_another_kind(
-    attributes: dict[str, int],
-) -> None:
+@pytest.mark.parametrize("attributes", ["broadcast = 1", "axis = 0, broadcast = 1"])
+def test_before_opset_7_a_broadcast_is_of_another_kind(attributes: str) -> None:
     x = np.array([3, 9])
-    model = model_of(
-        [node("Add", "x one", "y", **attributes)], x, opset=6, one=np.int64(1)
-    )
+    model = model_of(f"y = Add <{attributes}> (x, one)", x, opset=6, one=np.int64(1))
     assert not bounds_of(model, x).is_bounded
 
 
@@ -398,8 +339,8 @@ def test_the_attributes_of_older_versions_count(
     outputs = ["y", "z"] if operator in ("Split", "TopK") else ["y"]
     made = helper.make_node(operator, ["x"], outputs, **attributes)
     for version, ends in versions.items():
-        model = model_of([made], x, version)
-        model.graph.output[0].name = outputs[-1]
+        model = model_of("", x, version, output=outputs[-1])
+        model.graph.node.append(made)
         value = bounds_of(model, x)
         for array in runs(model, x):
             assert outside(value, array) == []
@@ -432,12 +373,10 @@ def test_sums_of_floats_are_within_their_bounds(
     draws = np.random.default_rng(0).uniform(low, high, (2, count))
     draws[1] = high
     x = draws.clip(low, high).astype(dtype)
-    attributes = {"keepdims": 0} if operator == "ReduceSum" else {}
-    model = model_of(
-        [node(operator, "x axis", "y", **attributes)], x, axis=np.array([1])
-    )
-    if operator == "CumSum":
-        model = model_of([node(operator, "x axis", "y")], x, axis=np.array(1))
+    is_scan = operator == "CumSum"
+    options = "" if is_scan else "<keepdims = 0>"
+    axis = np.array(1 if is_scan else [1])
+    model = model_of(f"y = {operator} {options} (x, axis)", x, axis=axis)
     data_type = TensorProto.DataType.Name(
         model.graph.input[0].type.tensor_type.elem_type
     )
@@ -456,7 +395,7 @@ def test_sums_of_floats_are_within_their_bounds(
 def test_sums_that_may_be_infinite_have_no_bounds() -> None:
     for low, high, nan in ((0, 1e38, False), (0, np.inf, False), (0, 1, True)):
         x = np.zeros((2, 9), np.float32)
-        model = model_of([node("CumSum", "x axis", "y")], x, axis=np.array(1))
+        model = model_of("y = CumSum (x, axis)", x, axis=np.array(1))
         given = interval("FLOAT", x.shape, low, high, nan)
         value = Ranges({}).evaluate(read_network(model).main, [given])[0]
         assert value.whole.tolist() == [-np.inf, np.inf]

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from network_draft import Feeds, data_type, results, session
 from onnx import helper, numpy_helper
+from open_numbers import number_of
 from rings import one_quick_in
 
 from onnxgather.auditing.algebra.bounds import Bounds, unknown
@@ -310,20 +311,6 @@ def open_inputs(
         name = name_of(data_type(array))
         inputs.append(unknown(name, tuple(sizes)))
     return inputs, numbers
-
-
-def number_of(size: AnySize, numbers: dict[Symbol, int]) -> int | None:
-    """Return the number that a size is; None where a symbol in it is no input's."""
-    if isinstance(size, int):
-        return size
-    total = 0
-    for monomial, count in size.terms.items():
-        for symbol in monomial:
-            if symbol not in numbers:
-                return None
-            count *= numbers[symbol]
-        total += count
-    return total
 
 
 def wrong_of(case: Case) -> Iterator[str]:

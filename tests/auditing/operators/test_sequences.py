@@ -2,99 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from network_draft import results, session
-from onnx import helper
-from onnx_graphs import BOOL, INT64, constant, info, node
+from onnx_graphs import constant, written
 
 import onnxgather as og
 from onnxgather.auditing.output.text import lines
-from onnxgather.auditing.proof.ranges import IndexRange, proof_of, ranges_of
+from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.model.network import read_network
 
-CONSTANTS = [
-    constant("table", np.arange(8)),
-    constant("zero", np.int64(0)),
-    constant("three", np.int64(3)),
-]
-
-
-def listed(name: str, *shape: int | str) -> onnx.ValueInfoProto:
-    """Return a sequence of tensors; of any rank without sizes."""
-    return helper.make_tensor_sequence_value_info(name, INT64, shape or None)
-
-
-def model_of(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Sequence[onnx.ValueInfoProto],
-    outputs: Sequence[onnx.ValueInfoProto],
-    declared: Sequence[onnx.ValueInfoProto] = (),
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes, "g", inputs, outputs, CONSTANTS, value_info=declared
+TABLE = constant("table", np.arange(8))
+MODEL = written(
+    """
+    (bool condition, seq(int64[4]) given) => (
+        int64[] g1, int64[] g2, int64[] g3, int64[] g4, int64[] g5, int64[] g6,
+        int64[] g7, int64[] rows, seq(int64[]) out
     )
-    opsets = [helper.make_opsetid("", 17)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-
-def loop() -> onnx.NodeProto:
-    """Return a Loop that inserts into a sequence, and gathers at what it reads of
-    it."""
-    nodes = [
-        node("SequenceInsert", ["state", "counter"], "after"),
-        node("SequenceAt", ["after", "counter"], "index"),
-        node("Gather", ["table", "index"], "inside", "inside"),
-        node("Identity", ["keep"], "kept"),
-    ]
-    inputs = [info("counter", INT64, []), info("keep", BOOL, []), listed("state")]
-    outputs = [info("kept", BOOL, []), listed("after"), info("inside", INT64)]
-    body = helper.make_graph(nodes, "body", inputs, outputs)
-    given, made = ["three", "", "made"], ["grown", "rows"]
-    return helper.make_node("Loop", given, made, name="loop", body=body)
-
-
-def choice() -> onnx.NodeProto:
-    """Return an If between two sequences."""
-    branches: dict[str, onnx.GraphProto] = {}
-    for branch, inputs in (("then", ["zero"]), ("else", ["zero", "three"])):
-        inner = node("SequenceConstruct", inputs, branch, branch)
-        branches[f"{branch}_branch"] = helper.make_graph(
-            [inner], branch, [], [listed(branch)]
-        )
-    return node("If", ["condition"], "chosen", "choice", **branches)
-
-
-NODES = [
-    node("SequenceConstruct", ["zero", "zero"], "made", "made"),
-    loop(),
-    node("SequenceAt", ["grown", "zero"], "of_loop"),
-    node("Gather", ["table", "of_loop"], "g1", "behind_loop"),
-    choice(),
-    node("SequenceAt", ["chosen", "zero"], "of_if"),
-    node("Gather", ["table", "of_if"], "g2", "behind_if"),
-    node("SequenceLength", ["given"], "length"),
-    node("Gather", ["table", "length"], "g3", "behind_length"),
-    node("SequenceAt", ["given", "zero"], "of_input"),
-    node("Gather", ["of_input", "zero"], "g4", "of_an_input"),
-    node("SplitToSequence", ["table"], "parts", "parts"),
-    node("ConcatFromSequence", ["parts"], "whole", "whole", axis=0),
-    node("Gather", ["whole", "zero"], "g5", "of_parts"),
-    node("SequenceEmpty", [], "empty", "empty", dtype=INT64),
-    node("SequenceInsert", ["empty", "zero"], "one", "one"),
-    node("SequenceErase", ["one", "zero"], "less", "less"),
-    node("SequenceLength", ["less"], "none", "none"),
-    node("Gather", ["table", "none"], "g6", "behind_empty"),
-    node("Identity", ["grown"], "out"),
-    node("Gather", ["table", "zero"], "g7", "beside"),
-]
-INPUTS = [info("condition", BOOL, []), listed("given", 4)]
-NAMES = ("g1", "g2", "g3", "g4", "g5", "g6", "g7")
-OUTPUTS = [*(info(name, INT64) for name in NAMES), info("rows", INT64), listed("out")]
+    <int64 zero = {0}, int64 three = {3},
+     seq(int64[3]) made, seq(int64[K]) chosen, seq(int64[8]) parts>
+    {
+        [made] made = SequenceConstruct (zero, zero)
+        [loop] grown, rows = Loop (three, "", made) <
+            body = g (int64 counter, bool keep, seq(int64[]) state)
+                => (bool kept, seq(int64[]) after, int64[] inside) {
+                after = SequenceInsert (state, counter)
+                index = SequenceAt (after, counter)
+                [inside] inside = Gather (table, index)
+                kept = Identity (keep)
+            } >
+        of_loop = SequenceAt (grown, zero)
+        [behind_loop] g1 = Gather (table, of_loop)
+        [choice] chosen = If (condition) <
+            then_branch = g () => (seq(int64[]) then)
+            { [then] then = SequenceConstruct (zero) },
+            else_branch = g () => (seq(int64[]) else)
+            { [else] else = SequenceConstruct (zero, three) } >
+        of_if = SequenceAt (chosen, zero)
+        [behind_if] g2 = Gather (table, of_if)
+        length = SequenceLength (given)
+        [behind_length] g3 = Gather (table, length)
+        of_input = SequenceAt (given, zero)
+        [of_an_input] g4 = Gather (of_input, zero)
+        [parts] parts = SplitToSequence (table)
+        [whole] whole = ConcatFromSequence <axis = 0> (parts)
+        [of_parts] g5 = Gather (whole, zero)
+        [empty] empty = SequenceEmpty <dtype = 7> ()
+        [one] one = SequenceInsert (empty, zero)
+        [less] less = SequenceErase (one, zero)
+        [none] none = SequenceLength (less)
+        [behind_empty] g6 = Gather (table, none)
+        out = Identity (grown)
+        [beside] g7 = Gather (table, zero)
+    }
+    """,
+    TABLE,
+)
+"""The sizes that are declared of three sequences are wrong."""
 
 TEXT = """\
 m.onnx: perhaps a wrong input can leave an axis; 8 gathers and 5 other operators with indices: 12 not proved in range, 1 proved in range
@@ -127,13 +94,10 @@ runtime       the file was audited by ONNX's specification alone
 
 
 def test_a_gather_behind_a_sequence_is_not_proved() -> None:
-    declared = [listed("made", 3), listed("chosen", "K"), listed("parts", 8)]
-    made = model_of(NODES, INPUTS, OUTPUTS, declared)
     feeds: dict[str, Any] = {"condition": np.array(True), "given": [np.arange(4)]}
-    assert len(results(session(made, 3), feeds)["out"]) == 5
-    assert (
-        "\n".join(lines("m.onnx", og.audit(made, levels=()), every=True)) + "\n" == TEXT
-    )
+    assert len(results(session(MODEL, 3), feeds)["out"]) == 5
+    told = lines("m.onnx", og.audit(MODEL, levels=()), every=True)
+    assert "\n".join(told) + "\n" == TEXT
 
 
 FROM_SEQUENCES = (
@@ -144,23 +108,24 @@ FROM_SEQUENCES = (
 
 @pytest.mark.parametrize("name", FROM_SEQUENCES)
 def test_nothing_is_known_of_a_sequence_and_of_what_is_read_of_it(name: str) -> None:
-    declared = [listed("made", 3), listed("chosen", "K"), listed("parts", 8)]
-    network = read_network(model_of(NODES, INPUTS, OUTPUTS, declared))
+    network = read_network(MODEL)
     value = ranges_of(network).value(network.main, name)
     assert value.sizes is None
     assert not value.is_bounded
 
 
 def test_the_names_of_sizes_that_are_declared_of_a_sequence_are_not_believed() -> None:
-    nodes = [
-        node("SequenceConstruct", ["x", "x"], "s"),
-        node("SequenceAt", ["s", "zero"], "taken"),
-        node("Shape", ["taken"], "shape"),
-        node("Gather", ["shape", "zero"], "last", "last"),
-        node("Gather", ["x", "last"], "y", "behind"),
-    ]
-    x = info("x", INT64, ["N"])
-    made = model_of(nodes, [x], [info("y", INT64)], [listed("s", 8)])
+    made = written("""
+        (int64[N] x) => (y)
+        <int64 zero = {0}, seq(int64[8]) s>
+        {
+            s = SequenceConstruct (x, x)
+            taken = SequenceAt (s, zero)
+            shape = Shape (taken)
+            [last] last = Gather (shape, zero)
+            [behind] y = Gather (x, last)
+        }
+    """)
     network = read_network(made)
     found = ranges_of(network)
     assert found.value(network.main, "taken").sizes is None
@@ -170,14 +135,15 @@ def test_the_names_of_sizes_that_are_declared_of_a_sequence_are_not_believed() -
 
 
 def test_nothing_is_known_of_what_a_sequence_map_takes() -> None:
-    inner = [node("Gather", ["row", "three"], "y")]
-    row = info("row", INT64, [8])
-    body = helper.make_graph(inner, "body", [row], [info("y", INT64)])
-    nodes = [
-        node("SequenceConstruct", ["x", "x"], "s"),
-        node("SequenceMap", ["s"], "t", body=body),
-    ]
-    made = model_of(nodes, [info("x", INT64, ["N"])], [listed("t")])
+    made = written("""
+        (int64[N] x) => (seq(int64[]) t)
+        <int64 three = {3}>
+        {
+            s = SequenceConstruct (x, x)
+            t = SequenceMap (s) <
+                body = g (int64[8] row) => (int64[] y) { y = Gather (row, three) } >
+        }
+    """)
     network = read_network(made)
     inside = network.main.operations[1].bodies["body"]
     proof = proof_of(ranges_of(network), inside, inside.operations[0])

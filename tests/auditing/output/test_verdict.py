@@ -16,7 +16,7 @@ from onnxgather.auditing.output.verdict import (
     verdict_text,
 )
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange
 from onnxgather.auditing.records import (
     AskedRuntime,
     Audit,

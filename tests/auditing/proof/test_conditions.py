@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx_graphs import written
 from rings import one_quick_in
 
 from onnxgather.auditing.proof import conditions
@@ -22,66 +18,19 @@ from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.model.network import Network, read_network
 
-CONSTANTS: dict[str, Any] = {
-    "zero": 0,
-    "one": 1,
-    "two": 2,
-    "five": 5,
-    "six": 6,
-    "last": 63,
-    "far": 300,
-    "far size": 2**27,
-    "three": 3,
-    "minus one": -1,
-    "all three": [3],
-    "axis 1": [1],
-    "at 0": [0],
-    "at 1": [1],
-    "at 2": [2],
-    "low": np.float32(0),
-    "high": np.float32(63),
-    "low 32": np.int32(0),
-    "two 32": np.int32(2),
-}
+CONSTANTS = """
+int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3}, int64 five = {5},
+int64 six = {6}, int64 last = {63}, int64 far = {300}, int64 far_size = {134217728},
+int64 minus_one = {-1}, int64[1] all_three = {3}, int64[1] axis_1 = {1},
+int64[1] at_0 = {0}, int64[1] at_1 = {1}, int64[1] at_2 = {2}, float low = {0},
+float high = {63}, int32 low_32 = {0}, int32 two_32 = {2}
+"""
 
 
-def nodes_of(lines: str) -> list[onnx.NodeProto]:
-    """The nodes of lines such as `y = Gather a, b; axis=1`."""
-    nodes = list[onnx.NodeProto]()
-    for line in lines.splitlines():
-        call, _, option = line.partition(";")
-        output, _, call = call.partition(" = ")
-        operator, _, names = call.partition(" ")
-        name, _, number = option.strip().partition("=")
-        attributes: dict[str, Any] = {name: int(number)} if name else {}
-        nodes.append(
-            helper.make_node(operator, names.split(", "), [output], **attributes)
-        )
-    return nodes
-
-
-def graph_of(
-    nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]
-) -> onnx.GraphProto:
-    """A graph whose output is that of the last node; inputs are such as `("INT64", 3,
-    "n")`."""
-    infos = [
-        helper.make_tensor_value_info(
-            name, onnx.TensorProto.DataType.Value(kind), sizes
-        )
-        for name, (kind, *sizes) in inputs.items()
-    ]
-    return helper.make_graph(
-        nodes, "g", infos, [onnx.ValueInfoProto(name=nodes[-1].output[0])]
-    )
-
-
-def network_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Any]) -> Network:
-    graph = graph_of(nodes, inputs)
-    for name, array in CONSTANTS.items():
-        graph.initializer.append(numpy_helper.from_array(np.array(array), name))
-    opsets = [helper.make_opsetid("", 17)]
-    return read_network(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+def network_of(inputs: str, nodes: str, output: str = "y") -> Network:
+    """A graph in ONNX's textual syntax, with the constants."""
+    text = f"({inputs}) => ({output}) <{CONSTANTS}> {{ {nodes} }}"
+    return read_network(written(text))
 
 
 def shown(condition: Condition) -> str:
@@ -113,308 +62,378 @@ def asked(network: Network) -> str:
     return ", ".join(map(shown, found))
 
 
-TABLE = {"table": ("FLOAT", 64, 3)}
-IDS = {"ids": ("INT64", 4)}
-
-
 @pytest.mark.parametrize(
-    ("lines", "inputs", "expected"),
+    ("inputs", "nodes", "expected"),
     one_quick_in(
         4,
         [
             # Values.
-            ("y = Gather table, ids", TABLE | IDS, "ids: -64..63!"),
-            ("i = Add ids, one\ny = Gather table, i", TABLE | IDS, "ids: -65..62!"),
-            ("i = Neg ids\ny = Gather table, i", TABLE | IDS, "ids: -63..64!"),
-            ("i = Mul ids, two\ny = Gather table, i", TABLE | IDS, "ids: -32..31!"),
-            ("y = Gather table, ids", TABLE | {"ids": ("INT32", 4)}, "ids: -64..63!"),
             (
-                "y = Gather table, ids",
-                {"table": ("FLOAT", 1), "ids": ("INT64", 4)},
+                "float[64, 3] table, int64[4] ids",
+                "y = Gather (table, ids)",
+                "ids: -64..63!",
+            ),
+            (
+                "float[64, 3] table, int64[4] ids",
+                "i = Add (ids, one)  y = Gather (table, i)",
+                "ids: -65..62!",
+            ),
+            (
+                "float[64, 3] table, int64[4] ids",
+                "i = Neg (ids)  y = Gather (table, i)",
+                "ids: -63..64!",
+            ),
+            (
+                "float[64, 3] table, int64[4] ids",
+                "i = Mul (ids, two)  y = Gather (table, i)",
+                "ids: -32..31!",
+            ),
+            (
+                "float[64, 3] table, int32[4] ids",
+                "y = Gather (table, ids)",
+                "ids: -64..63!",
+            ),
+            (
+                "float[1] table, int64[4] ids",
+                "y = Gather (table, ids)",
                 "ids: -1..0!",
             ),
             (
-                "y = Gather table, ids",
-                {"table": ("FLOAT", 2), "ids": ("INT64", 4)},
+                "float[2] table, int64[4] ids",
+                "y = Gather (table, ids)",
                 "ids: -2..1!",
             ),
-            ("i = Div six, ids\ny = Gather table, i", TABLE | IDS, "ids: 1.."),
-            ("i = Add ids, far\ny = Gather table, i", TABLE | IDS, ""),
             (
-                "i = Cast x; to=7\ny = Gather table, i",
-                TABLE | {"x": ("FLOAT", 4)},
+                "float[64, 3] table, int64[4] ids",
+                "i = Div (six, ids)  y = Gather (table, i)",
+                "ids: 1..",
+            ),
+            (
+                "float[64, 3] table, int64[4] ids",
+                "i = Add (ids, far)  y = Gather (table, i)",
+                "",
+            ),
+            (
+                "float[64, 3] table, float[4] x",
+                "i = Cast <to = 7> (x)  y = Gather (table, i)",
                 "x: -64..63",
             ),
             (
-                "i = Cast x; to=7\ny = Gather table, i",
-                TABLE | {"x": ("UINT8", 4)},
+                "float[64, 3] table, uint8[4] x",
+                "i = Cast <to = 7> (x)  y = Gather (table, i)",
                 "x: ..63!",
             ),
             (
-                "c = Clip x, low, high\ni = Cast c; to=7\ny = Gather table, i",
-                TABLE | {"x": ("FLOAT", 4)},
+                "float[64, 3] table, float[4] x",
+                "c = Clip (x, low, high)  i = Cast <to = 7> (c)  y = Gather (table, i)",
                 "x: ..",
             ),
             (
-                "i = Cast b; to=7\nj = Mul i, far\ny = Gather table, j",
-                TABLE | {"b": ("BOOL", 4)},
+                "float[64, 3] table, bool[4] b",
+                "i = Cast <to = 7> (b)  j = Mul (i, far)  y = Gather (table, j)",
                 "",
             ),
             (
-                "d = Det x\ni = Cast d; to=7\ny = Gather table, i",
-                TABLE | {"x": ("FLOAT", 2, 2)},
+                "float[64, 3] table, float[2, 2] x",
+                "d = Det (x)  i = Cast <to = 7> (d)  y = Gather (table, i)",
                 "",
             ),
-            ("i = Sub ids, ids\ny = Gather table, i", TABLE | IDS, "ids: 0..63"),
+            (
+                "float[64, 3] table, int64[4] ids",
+                "i = Sub (ids, ids)  y = Gather (table, i)",
+                "ids: 0..63",
+            ),
             # Of several inputs.
             (
-                "i = Add a, b\ny = Gather table, i",
-                TABLE | {"a": ("INT64", 4), "b": ("INT64", 4)},
+                "float[64, 3] table, int64[4] a, int64[4] b",
+                "i = Add (a, b)  y = Gather (table, i)",
                 "a: -64..62!, b: 0..1!",
             ),
             (
-                "m = Min a, b\ni = Max m, low 32\ny = Gather table, i",
-                TABLE | {"a": ("INT32", 4), "b": ("INT32", 4)},
+                "float[64, 3] table, int32[4] a, int32[4] b",
+                "m = Min (a, b)  i = Max (m, low_32)  y = Gather (table, i)",
                 "b: ..63",
             ),
             (
-                "i = Add a, x\ny = Gather table, a",
-                TABLE | {"a": ("INT64", 4), "x": ("INT64", 4)},
+                "float[64, 3] table, int64[4] a, int64[4] x",
+                "i = Add (a, x)  y = Gather (table, a)",
                 "a: -64..63!",
             ),
             # Of columns.
             (
-                "y = GatherND data, ids",
-                {"data": ("FLOAT", 5, 7), "ids": ("INT64", 4, 2)},
+                "float[5, 7] data, int64[4, 2] ids",
+                "y = GatherND (data, ids)",
                 "ids[0]: -5..4!, ids[1]: -7..6!",
             ),
             (
-                "i = Slice ids, at 0, at 1, axis 1\ny = Gather table, i",
-                TABLE | {"ids": ("INT64", 4, 3)},
+                "float[64, 3] table, int64[4, 3] ids",
+                "i = Slice (ids, at_0, at_1, axis_1)  y = Gather (table, i)",
                 "ids[0]: -64..63!",
             ),
             (
-                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-                TABLE | {"ids": ("INT64", 4, 2)},
+                "float[64, 3] table, int64[4, 2] ids",
+                "i = Slice (ids, at_1, at_2, axis_1)  y = Gather (table, i)",
                 "ids[1]: -64..63!",
             ),
             (
-                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-                TABLE | {"ids": ("INT64", 4, 1)},
+                "float[64, 3] table, int64[4, 1] ids",
+                "i = Slice (ids, at_1, at_2, axis_1)  y = Gather (table, i)",
                 "ids: -64..63",
             ),
             (
-                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-                TABLE | {"ids": ("INT64", 4, 16)},
+                "float[64, 3] table, int64[4, 16] ids",
+                "i = Slice (ids, at_1, at_2, axis_1)  y = Gather (table, i)",
                 "ids[1]: -64..63!",
             ),
             (
-                "i = Slice ids, at 1, at 2, axis 1\ny = Gather table, i",
-                TABLE | {"ids": ("INT64", 4, 17)},
+                "float[64, 3] table, int64[4, 17] ids",
+                "i = Slice (ids, at_1, at_2, axis_1)  y = Gather (table, i)",
                 "ids: -64..63!",
             ),
             (
-                (
-                    "s = Slice x, at 0, at 1, axis 1\ni = Cast s; to=7\n"
-                    "y = Gather table, i"
-                ),
-                TABLE | {"x": ("FLOAT", 4, 3)},
+                ("float[64, 3] table, float[4, 3] x"),
+                """
+                s = Slice (x, at_0, at_1, axis_1)
+                i = Cast <to = 7> (s)
+                y = Gather (table, i)
+                """,
                 "x: -64..63",
             ),
             # Of differences of columns.
             (
-                "a = Gather box, three; axis=2\nb = Gather box, one; axis=2\n"
-                "i = Sub a, b\ny = Gather table, i",
-                TABLE | {"box": ("INT64", "n", 5, 4)},
+                "float[64, 3] table, int64[n, 5, 4] box",
+                """
+                a = Gather <axis = 2> (box, three)
+                b = Gather <axis = 2> (box, one)
+                i = Sub (a, b)
+                y = Gather (table, i)
+                """,
                 "box[3] - box[1]: -64..63!",
             ),
             (
-                "a = Gather box, minus one; axis=-1\nb = Gather box, at 0; axis=1\n"
-                "c = Squeeze b, axis 1\nd = Sub c, a\ni = Add d, two 32\n"
-                "y = Gather table, i",
-                TABLE | {"box": ("INT32", "n", 4)},
+                "float[64, 3] table, int32[n, 4] box",
+                """
+                a = Gather <axis = -1> (box, minus_one)
+                b = Gather <axis = 1> (box, at_0)
+                c = Squeeze (b, axis_1)
+                d = Sub (c, a)
+                i = Add (d, two_32)
+                y = Gather (table, i)
+                """,
                 "box[0] - box[3]: -66..61!",
             ),
             (
-                "c = Cast box; to=7\na = Slice c, at 1, at 2, axis 1\n"
-                "b = Slice c, at 2, all three, axis 1\n"
-                "i = Sub a, b\ny = Gather table, i",
-                TABLE | {"box": ("INT32", "n", 4)},
+                "float[64, 3] table, int32[n, 4] box",
+                """
+                c = Cast <to = 7> (box)
+                a = Slice (c, at_1, at_2, axis_1)
+                b = Slice (c, at_2, all_three, axis_1)
+                i = Sub (a, b)
+                y = Gather (table, i)
+                """,
                 "box[1] - box[2]: -64..63!",
             ),
             (  # a column is added again: no range of the difference is exact
-                "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
-                "d = Sub a, b\ni = Add d, a\ny = Gather table, i",
-                TABLE | {"box": ("INT64", "n", 4)},
+                "float[64, 3] table, int64[n, 4] box",
+                """
+                a = Gather <axis = 1> (box, one)
+                b = Gather <axis = 1> (box, two)
+                d = Sub (a, b)
+                i = Add (d, a)
+                y = Gather (table, i)
+                """,
                 "box[1]: -16..31, box[2]: -1..32",
             ),
             (  # other rows meet: no difference of columns
-                "a = Gather box, one; axis=1\nb = Gather box, two; axis=1\n"
-                "c = Unsqueeze a, at 0\nd = Unsqueeze b, axis 1\n"
-                "i = Sub c, d\ny = Gather table, i",
-                TABLE | {"box": ("INT64", "n", 4)},
+                "float[64, 3] table, int64[n, 4] box",
+                """
+                a = Gather <axis = 1> (box, one)
+                b = Gather <axis = 1> (box, two)
+                c = Unsqueeze (a, at_0)
+                d = Unsqueeze (b, axis_1)
+                i = Sub (c, d)
+                y = Gather (table, i)
+                """,
                 "box[1]: -1..63, box[2]: 0..63",
             ),
             # Of sizes.
-            ("y = Gather table, five", {"table": ("FLOAT", "n")}, "n of table.0: 6..!"),
+            ("float[n] table", "y = Gather (table, five)", "n of table.0: 6..!"),
             (
-                "y = Gather table, five",
-                {"ids": ("FLOAT", "n"), "table": ("FLOAT", 3, "m", "n")},
+                "float[n] ids, float[3, m, n] table",
+                "y = Gather (table, five)",
                 "",
             ),
             (
-                "y = Gather table, five; axis=-1",
-                {"table": ("FLOAT", 3, "m", "n")},
+                "float[3, m, n] table",
+                "y = Gather <axis = -1> (table, five)",
                 "n of table.2: 6..!",
             ),
             (
-                "d = Concat table, table; axis=0\ny = Gather d, five",
-                {"table": ("FLOAT", "n")},
+                "float[n] table",
+                "d = Concat <axis = 0> (table, table)  y = Gather (d, five)",
                 "n of table.0: 3..!",
             ),
             (
-                "d = Concat table, table; axis=0\ny = Gather d, six",
-                {"table": ("FLOAT", "n")},
+                "float[n] table",
+                "d = Concat <axis = 0> (table, table)  y = Gather (d, six)",
                 "n of table.0: 4..!",
             ),
             (
-                "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
-                TABLE | {"x": ("FLOAT", "n")},
+                "float[64, 3] table, float[n] x",
+                "s = Size (x)  i = Range (zero, s, one)  y = Gather (table, i)",
                 "n of x.0: ..64!",
             ),
             (
-                (
-                    "s = Size x\nt = Mul s, two\ni = Range zero, t, one\n"
-                    "y = Gather table, i"
-                ),
-                TABLE | {"x": ("FLOAT", "n")},
+                ("float[64, 3] table, float[n] x"),
+                """
+                s = Size (x)
+                t = Mul (s, two)
+                i = Range (zero, t, one)
+                y = Gather (table, i)
+                """,
                 "n of x.0: ..32!",
             ),
             (
-                "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
-                TABLE | {"x": ("FLOAT", "n", "m")},
+                "float[64, 3] table, float[n, m] x",
+                "s = Size (x)  i = Range (zero, s, one)  y = Gather (table, i)",
                 "n*m: ..64!",
             ),
             (
-                "s = Size x\ni = Range zero, s, one\ny = Gather table, i",
-                {"x": ("FLOAT", "n"), "table": ("FLOAT", "m")},
+                "float[n] x, float[m] table",
+                "s = Size (x)  i = Range (zero, s, one)  y = Gather (table, i)",
                 "n - m: ..0!",
             ),
             (
-                (
-                    "s = Size x\nt = Add s, last\ni = Range zero, t, one\n"
-                    "y = Gather table, i"
-                ),
-                TABLE | {"x": ("FLOAT", "n")},
+                ("float[64, 3] table, float[n] x"),
+                """
+                s = Size (x)
+                t = Add (s, last)
+                i = Range (zero, t, one)
+                y = Gather (table, i)
+                """,
                 "n of x.0: ..1!",
             ),
             (
-                (
-                    "s = Size x\nt = Add s, far\ni = Range zero, t, one\n"
-                    "y = Gather table, i"
-                ),
-                TABLE | {"x": ("FLOAT", "n")},
+                ("float[64, 3] table, float[n] x"),
+                """
+                s = Size (x)
+                t = Add (s, far)
+                i = Range (zero, t, one)
+                y = Gather (table, i)
+                """,
                 "",
             ),
             (
-                "k = NonZero x\ns = Size k\ny = Gather table, s",
-                TABLE | {"x": ("FLOAT", "n")},
+                "float[64, 3] table, float[n] x",
+                "k = NonZero (x)  s = Size (k)  y = Gather (table, s)",
                 "n of x.0: ..63",
             ),
             (
-                "s = Size x\nt = Sub zero, s\ny = Gather table, t",
-                TABLE | {"x": ("FLOAT", "n")},
+                "float[64, 3] table, float[n] x",
+                "s = Size (x)  t = Sub (zero, s)  y = Gather (table, t)",
                 "n of x.0: ..64!",
             ),
             # Of values and sizes.
             (
-                "y = Gather table, ids",
-                {"table": ("FLOAT", "n")} | IDS,
+                "float[n] table, int64[4] ids",
+                "y = Gather (table, ids)",
                 "ids: -n..n - 1!",
             ),
             (
-                "y = GatherND data, ids",
-                {"data": ("FLOAT", "n", 7), "ids": ("INT64", 4, 2)},
+                "float[n, 7] data, int64[4, 2] ids",
+                "y = GatherND (data, ids)",
                 "ids[0]: -2..1, ids[1]: -7..6!, n of data.0: 2..",
             ),
             (
-                "y = GatherND data, ids",
-                {"data": ("FLOAT", "n", "m"), "ids": ("INT64", 4, 2)},
+                "float[n, m] data, int64[4, 2] ids",
+                "y = GatherND (data, ids)",
                 "ids: -2..1, n of data.0: 2.., m of data.1: 2..",
             ),
         ],
     ),
 )
-def test_conditions_are_the_weakest(
-    lines: str, inputs: dict[str, Any], expected: str
-) -> None:
-    assert asked(network_of(nodes_of(lines), inputs)) == expected
+def test_conditions_are_the_weakest(inputs: str, nodes: str, expected: str) -> None:
+    assert asked(network_of(inputs, nodes)) == expected
 
 
 @pytest.mark.parametrize(
-    ("lines", "inputs", "expected"),
+    ("inputs", "nodes", "expected"),
     [
         (
-            "i = Add ids, one\ny = Gather data, i",
-            {"data": ("FLOAT", "n")} | IDS,
+            "float[n] data, int64[4] ids",
+            "i = Add (ids, one)  y = Gather (data, i)",
             "ids: -n - 1..n - 2!",
         ),
         (
-            "i = Sub ids, one\ny = Gather data, i",
-            {"data": ("FLOAT", "n")} | IDS,
+            "float[n] data, int64[4] ids",
+            "i = Sub (ids, one)  y = Gather (data, i)",
             "ids: -n + 1..n!",
         ),
         (
-            "d = Concat data, data; axis=0\ny = Gather d, ids",
-            {"data": ("FLOAT", "n")} | IDS,
+            "float[n] data, int64[4] ids",
+            "d = Concat <axis = 0> (data, data)  y = Gather (d, ids)",
             "ids: -2*n..2*n - 1!",
         ),
         (
-            "f = Cast ids; to=7\ny = Gather data, f",
-            {"data": ("FLOAT", "n"), "ids": ("FLOAT", 4)},
+            "float[n] data, float[4] ids",
+            "f = Cast <to = 7> (ids)  y = Gather (data, f)",
             "ids: -2..1, n of data.0: 2..",
         ),
     ],
 )
-def test_an_end_is_the_size_of_the_axis(
-    lines: str, inputs: dict[str, Any], expected: str
-) -> None:
-    assert asked(network_of(nodes_of(lines), inputs)) == expected
+def test_an_end_is_the_size_of_the_axis(inputs: str, nodes: str, expected: str) -> None:
+    assert asked(network_of(inputs, nodes)) == expected
 
 
 @pytest.mark.parametrize(
-    ("lines", "inputs", "expected"),
+    ("inputs", "nodes", "expected"),
     [
         # Only 0 is in range, and 1 and -1 surely leave the axis.
-        ("i = Mul ids, far\ny = Gather table, i", IDS, "ids: 0..0!"),
+        (
+            "float[64, 3] table, int64[4] ids",
+            "i = Mul (ids, far)  y = Gather (table, i)",
+            "ids: 0..0!",
+        ),
         # The bounds of a square hold numbers that no square is.
         (
-            "s = Mul ids, ids\nt = Mul s, far\ni = Sub t, t\ny = Gather table, i",
-            IDS,
+            "float[64, 3] table, int64[4] ids",
+            """
+                s = Mul (ids, ids)
+                t = Mul (s, far)
+                i = Sub (t, t)
+                y = Gather (table, i)
+                """,
             "",
         ),
     ],
 )
 def test_a_range_that_cannot_grow_is_a_condition_only_if_it_is_exact(
-    lines: str, inputs: dict[str, Any], expected: str
+    inputs: str, nodes: str, expected: str
 ) -> None:
-    assert asked(network_of(nodes_of(lines), TABLE | inputs)) == expected
+    assert asked(network_of(inputs, nodes)) == expected
 
 
 def test_a_size_that_only_far_sizes_meet_is_no_condition() -> None:
-    lines = "s = Size x\nt = Sub s, far size\ny = Gather table, t"
-    network = network_of(nodes_of(lines), TABLE | {"x": ("FLOAT", "n")})
+    network = network_of(
+        "float[64, 3] table, float[n] x",
+        "s = Size (x)  t = Sub (s, far_size)  y = Gather (table, t)",
+    )
     assert asked(network) == ""
 
 
 def test_a_gather_in_a_body_is_proved_by_what_leads_to_the_body() -> None:
-    one, other = (
-        graph_of(nodes_of(lines), {})
-        for lines in ("k = Add i, one\ny = Gather table, k", "e = Neg table")
+    network = network_of(
+        "float[64, 3] table, int64[4] ids, bool c",
+        """
+        i = Add (ids, one)
+        d = If (c) <
+            then_branch = g () => (y) { k = Add (i, one)  y = Gather (table, k) },
+            else_branch = g () => (e) { e = Neg (table) } >
+        z = Neg (d)
+        """,
+        "z",
     )
-    choice = helper.make_node("If", ["c"], ["d"], then_branch=one, else_branch=other)
-    nodes = [*nodes_of("i = Add ids, one"), choice, *nodes_of("z = Neg d")]
-    assert asked(network_of(nodes, TABLE | IDS | {"c": ("BOOL",)})) == "ids: -66..61"
+    assert asked(network) == "ids: -66..61"
 
 
 def test_conditions_are_tried_over_200_operations(
@@ -422,8 +441,10 @@ def test_conditions_are_tried_over_200_operations(
 ) -> None:
     assert MOST_OPERATIONS == 200
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 3)
-    nodes = nodes_of("a = Neg ids\nb = Neg a\ni = Neg b\ny = Gather table, i")
-    network = network_of(nodes, TABLE | IDS)
+    network = network_of(
+        "float[64, 3] table, int64[4] ids",
+        "a = Neg (ids)  b = Neg (a)  i = Neg (b)  y = Gather (table, i)",
+    )
     assert asked(network) == "ids: -63..64!"
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 2)
     assert asked(network) == ""

@@ -22,7 +22,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from network_draft import results, session
 from onnx import helper
-from onnx_graphs import INT64, constant, info, model, node
+from onnx_graphs import written
 from rings import one_quick_in
 
 import onnxgather as og
@@ -173,12 +173,13 @@ def test_only_the_inputs_that_the_contract_speaks_of_are_there() -> None:
 
 
 def test_a_scalar_with_a_default_may_be_left_out() -> None:
-    proto = model(
-        [node("Gather", ["table", "k"], "y")],
-        [info("table", shape=[3]), info("k", INT64, [])],
-        ["y"],
-        [constant("k", 1)],
-    )
+    proto = written("""
+        (float[3] table, int64 k) => (y)
+        <int64 k = {1}>
+        {
+            y = Gather (table, k)
+        }
+    """)
     contract = og.audit(proto, levels=()).contract
     (condition,) = contract["conditions"]
     assert condition["input"] == "k"

@@ -3,13 +3,15 @@ nothing from the end of an axis."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from network_draft import Feeds, results, session
-from onnx import helper, numpy_helper
+from onnx import helper
+from onnx_graphs import constant, function, nodes_of, written
 from rings import one_quick_in
 from runtime_faults import IS_OLD
 
@@ -37,36 +39,33 @@ WEIGHTS = {
 }
 
 
-def node(operator: str, inputs: str, output: str, **more: Any) -> onnx.NodeProto:
-    return helper.make_node(operator, inputs.split(), [output], output, **more)
+NORM = "norm = LayerNormalization (sum, scale, bias)"
+LAST = f"""
+    {NORM}
+    y = com.microsoft.Attention <num_heads = 2> (norm, weights, more)
+"""
 
 
-LAST = (
-    node("LayerNormalization", "sum scale bias", "norm"),
-    node("Attention", "norm weights more", "y", domain="com.microsoft", num_heads=2),
-)
-
-
-def embedding(*last: onnx.NodeProto) -> onnx.ModelProto:
+def embedding(last: str = LAST, functions: Sequence[Any] = ()) -> onnx.ModelProto:
     """The sum of the rows of words, positions and segments, and what follows it."""
-    nodes = [
-        node("Gather", "words ids", "word"),
-        node("Gather", "places positions", "place"),
-        node("Gather", "segments parts", "segment"),
-        node("Add", "word place", "two"),
-        node("Add", "two segment", "sum"),
-        *(last or LAST),
-    ]
-    inputs = [
-        helper.make_tensor_value_info(n, onnx.TensorProto.INT64, [2, 4]) for n in IDS
-    ]
-    outputs = [onnx.ValueInfoProto(name=nodes[-1].output[0])]
-    constants = [
-        numpy_helper.from_array(array, name) for name, array in WEIGHTS.items()
-    ]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    gather = "own.Rows" if functions else "Gather"
+    made = written(
+        f"""
+        (int64[2, 4] ids, int64[2, 4] parts) => (y)
+        {{
+            [word] word = {gather} (words, ids)
+            [place] place = Gather (places, positions)
+            [segment] segment = Gather (segments, parts)
+            two = Add (word, place)
+            sum = Add (two, segment)
+            {last}
+        }}
+        """,
+        *(constant(name, array) for name, array in WEIGHTS.items()),
+        functions=functions,
+    )
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return made
 
 
 IDS = {"ids": WORDS, "parts": 2}
@@ -146,25 +145,15 @@ def test_a_hardened_embedding_fails_at_no_level_and_counts_from_the_end(
         )
 
 
-PARTS = (
-    node("ReduceMean", "sum", "mean", axes=[-1]),
-    node("Sub", "sum mean", "y"),
-)
-IN_PARTS = (
-    node("LayerNormalization", "sum scale bias", "norm"),
-    node("MatMul", "norm weights", "queries"),
-    node("Add", "norm norm", "y"),
-)
-NO_ATTENTION = (
-    node("LayerNormalization", "sum scale bias", "norm"),
-    node("MatMul", "norm weights", "y"),
-)
-KEPT = (
-    node("Dropout", "sum", "same"),
-    node("LayerNormalization", "same scale bias", "norm"),
-    node("Identity", "norm", "norm2"),
-    node("Attention", "norm2 weights more", "y", domain="com.microsoft", num_heads=2),
-)
+PARTS = "mean = ReduceMean <axes = [-1]> (sum)  y = Sub (sum, mean)"
+IN_PARTS = f"{NORM}  queries = MatMul (norm, weights)  y = Add (norm, norm)"
+NO_ATTENTION = f"{NORM}  y = MatMul (norm, weights)"
+KEPT = """
+    same = Dropout (sum)
+    norm = LayerNormalization (same, scale, bias)
+    norm2 = Identity (norm)
+    y = com.microsoft.Attention <num_heads = 2> (norm2, weights, more)
+"""
 
 
 @NEW
@@ -176,13 +165,13 @@ KEPT = (
         (IN_PARTS, False),
         (KEPT, True),
         (NO_ATTENTION, False),
-        ((node("Softmax", "sum", "y"),), False),
+        ("y = Softmax (sum)", False),
     ],
 )
 def test_an_embedding_is_known_by_the_graph_that_runs(
-    last: Any, expected: bool
+    last: str, expected: bool
 ) -> None:
-    word, _, _ = og.audit(embedding(*last)).gathers
+    word, _, _ = og.audit(embedding(last)).gathers
     assert word.runtime is not None
     fused = [row.op == "EmbedLayerNormalization" for row in word.runtime.levels]
     assert fused == [False, expected, expected]
@@ -190,7 +179,7 @@ def test_an_embedding_is_known_by_the_graph_that_runs(
     assert low == (0 if expected else -WORDS)
     fails = False
     try:
-        results(session(embedding(*last), 3), filled(-1))
+        results(session(embedding(last), 3), filled(-1))
     except Exception as error:  # ONNX Runtime has its own
         fails = "input index out of range" in str(error)
     assert fails == expected
@@ -198,14 +187,8 @@ def test_an_embedding_is_known_by_the_graph_that_runs(
 
 @NEW
 def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> None:
-    model = embedding()
-    body = [node("Gather", "x i", "row")]
-    opsets = [helper.make_opsetid("", 17)]
-    model.functions.append(
-        helper.make_function("own", "Rows", ["x", "i"], ["row"], body, opsets)
-    )
-    model.opset_import.append(helper.make_opsetid("own", 1))
-    model.graph.node[0].op_type, model.graph.node[0].domain = "Rows", "own"
+    rows = function("Rows", ["x", "i"], nodes_of("[row] row = Gather (x, i)"))
+    model = embedding(functions=[rows])
     ranges = {
         g.node: {c.input: c.low for c in g.range.conditions}
         for g in og.audit(model).gathers[::2]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from onnx_graphs import constant, written
 from rings import one_quick_in
 
 import onnxgather as og
@@ -16,19 +16,20 @@ from onnxgather.auditing.graph_audit import joined_ranges
 from onnxgather.auditing.levels import Levels
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.ranges import GivenEnd, IndexRange
+from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange
 from onnxgather.core.model.network import read_network
 
 TABLE = constant("table", np.zeros((4, 3), np.float32))
-IDS = info("ids", INT64, ["n"])
-PICK = node("Gather", ["table", "which"], "y", "pick")
-TWO = constant("two", np.array(2))
-FOUR = constant("four", np.array(4))
 
 
-def picked(*nodes: onnx.NodeProto) -> onnx.ModelProto:
+def picked(nodes: str, inputs: str = "int64[n] ids") -> onnx.ModelProto:
     """A model that computes indices from ids, and gathers."""
-    return model([*nodes, PICK], [IDS], ["y"], [TABLE, TWO, FOUR])
+    text = f"""
+        ({inputs}) => (y)
+        <int64 two = {{2}}, int64 four = {{4}}>
+        {{ {nodes}  [pick] y = Gather (table, which) }}
+    """
+    return written(text, TABLE)
 
 
 def index_range(
@@ -38,7 +39,7 @@ def index_range(
     return gather.range
 
 
-DOUBLED = picked(node("Mul", ["ids", "two"], "which"))
+DOUBLED = picked("which = Mul (ids, two)")
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,8 @@ def test_an_end_below_0_leaves_the_axis_if_no_index_may_be_below_0(
 
 
 def test_a_constant_below_0_leaves_no_axis_if_no_index_may_be_below_0() -> None:
-    last = constant("which", np.array([-1]))
-    made = model([PICK], [IDS], ["y"], [TABLE, last])
-    found = index_range(made, (-9, 9), no_negative=True)
+    last = "which = Constant <value = int64[1] {-1}> ()"
+    found = index_range(picked(last), (-9, 9), no_negative=True)
     assert (found.state, found.given) == ("proved", None)
 
 
@@ -87,35 +87,23 @@ def test_a_range_in_the_axis_is_proved() -> None:
     "nodes",
     [
         # The remainder is in range, whatever the ids are.
-        [
-            node("Mod", ["ids", "four"], "rest"),
-            node("Mul", ["rest", "two"], "twice"),
-            node("Sub", ["twice", "rest"], "which"),
-        ],
+        "rest = Mod (ids, four)  twice = Mul (rest, two)  which = Sub (twice, rest)",
         # The ids subtract themselves: the bounds do not see it.
-        [node("Sub", ["ids", "ids"], "none"), node("Add", ["none", "two"], "which")],
+        "none = Sub (ids, ids)  which = Add (none, two)",
         # No index is left of ids that are too large.
-        [
-            node("Less", ["ids", "four"], "small"),
-            node("Compress", ["ids", "small"], "which"),
-        ],
+        "small = Less (ids, four)  which = Compress (ids, small)",
     ],
 )
 def test_no_end_is_told_that_leads_to_no_index_out_of_range(
-    nodes: list[onnx.NodeProto],
+    nodes: str,
 ) -> None:
-    found = index_range(picked(*nodes), (0, 9))
+    found = index_range(picked(nodes), (0, 9))
     assert (found.state in ("proved-if", "not-proved"), found.given) == (True, None)
 
 
 def test_an_end_is_not_told_if_some_indices_may_be_in_range() -> None:
-    nodes = [
-        node("Mod", ["free", "four"], "rest"),
-        node("Add", ["ids", "rest"], "which"),
-        PICK,
-    ]
-    inputs = [IDS, info("free", INT64, ["n"])]
-    made = model(nodes, inputs, ["y"], [TABLE, FOUR])
+    nodes = "rest = Mod (free, four)  which = Add (ids, rest)"
+    made = picked(nodes, "int64[n] ids, int64[n] free")
     # The rest is from 0 to 3: of 3 the index is 3 to 6, and of 4 it is 4 to 7.
     for high, given in ((3, None), (4, GivenEnd("range", "ids", 4, None, 0))):
         assert index_range(made, (0, high)).given == given
@@ -164,15 +152,14 @@ def test_a_run_that_is_out_of_range_comes_first() -> None:
 
 
 def test_a_float_is_an_end_only_if_each_type_has_it() -> None:
-    nodes = [node("Cast", ["x"], "which", to=INT64), PICK]
-    made = model(nodes, [info("x", FLOAT, ["n"])], ["y"], [TABLE])
+    made = picked("which = Cast <to = 7> (x)", "float[n] x")
     for high, state in ((9, "out-of-range"), (2**20, "proved-if")):
         (gather,) = og.audit(made, ranges={"x": (0, high)}, levels=()).gathers
         assert gather.range.state == state
 
 
 def test_the_other_graphs_have_the_state_and_the_conditions_stay() -> None:
-    made = picked(node("Add", ["ids", "two"], "which"))
+    made = picked("which = Add (ids, two)")
     (gather,) = og.audit(made, ranges={"ids": (0, 9)}).gathers
     assert gather.runtime is not None
     assert {row.state for row in gather.runtime.levels} == {"out-of-range"}

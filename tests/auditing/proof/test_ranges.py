@@ -18,6 +18,7 @@ from rings import by_ring, one_quick_in
 from onnxgather import audit
 from onnxgather.auditing.algebra.bounds import (
     Bounds,
+    Reason,
     bounds_of_array,
     broadcast,
     interval,
@@ -26,7 +27,8 @@ from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof import ranges
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.ranges import IndexRange, proof_of, ranges_of
+from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import ATTRIBUTES
 from onnxgather.core.model.network import read_network
@@ -105,7 +107,7 @@ def test_a_mistake_in_an_operator_is_caught(
         values = [found] if isinstance(found, Bounds) else [*(found or ())]
         lows = [value.low.min() - 1 for value in values]
         return [
-            interval(value.data_type, value.sizes, low, low, why=("mistaken",))
+            interval(value.data_type, value.sizes, low, low, why=(Reason("mistaken"),))
             for value, low in zip(values, lows, strict=True)
         ]
 
@@ -388,6 +390,14 @@ def test_a_loop_deep_in_others_is_walked_once_and_its_state_is_open() -> None:
         zero=np.int64(0),
     )
     assert (proved.state, proved.high) == ("proved", (0,))
+
+
+def test_a_chain_may_be_longer_than_calls_can_be_deep() -> None:
+    count = 5_000
+    nodes = [node("Identity", f"i{k}", f"i{k + 1}") for k in range(count)]
+    nodes.append(node("Gather", f"table i{count}", "y"))
+    proved = proof(nodes, TABLE, info("i0", INT64, 3), given=[values("i0", 0, 63)])
+    assert (proved.state, proved.high) == ("proved", (63,))
 
 
 def test_a_value_of_many_dimensions_has_no_sizes() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
-import onnxruntime
 import pytest
 from index_arithmetic import index_values
+from network_draft import results, session
 from rings import one_quick_in
 
 import onnxgather as og
@@ -67,19 +67,10 @@ Run = Callable[..., list[Any]]
 
 def opened(model: onnx.ModelProto, optimized: bool = True) -> Run:
     """Return a function that runs a model on ONNX Runtime's CPU provider."""
-    ort: Any = onnxruntime
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    if not optimized:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = ["CPUExecutionProvider"]
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=provider
-    )
-    names = {value.name for value in session.get_inputs()}
+    whole = session(model, 3 if optimized else 0)
 
     def run(**given: Any) -> list[Any]:
-        return session.run(None, {k: v for k, v in given.items() if k in names})
+        return [*results(whole, given).values()]
 
     return run
 
@@ -121,10 +112,8 @@ def node_model(name: str, index_type: str, dynamic: bool) -> onnx.ModelProto:
         shapes[1] = ", ".join([*shapes[1].split(", ")[:-1], str(indices[-1])])
     attribute = ATTRIBUTES[operator]
     return parsed(
-        f"g (float[{shapes[0]}] data, {index_type}[{shapes[1]}] i) => (float[] y)"
-        f"{{ y = {operator} <{attribute} = {number}> (data, i) }}".replace(
-            "float[] y", "y"
-        )
+        f"g (float[{shapes[0]}] data, {index_type}[{shapes[1]}] i) => (y)"
+        f"{{ y = {operator} <{attribute} = {number}> (data, i) }}"
     )
 
 

@@ -1,0 +1,237 @@
+"""The range of the indices of a gather: what is proved of it, and what stops the proof.
+
+The bounds of the indices and the sizes of their axes prove that the indices are in
+range, or do not prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
+from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
+from onnxgather.auditing.operators.index_operators import (
+    Coordinate,
+    operator_of,
+)
+from onnxgather.auditing.proof.contract import Condition
+from onnxgather.auditing.proof.lost_by import rank_lost_by
+from onnxgather.auditing.proof.ranges import Ranges
+from onnxgather.core.model.network import Operation, Scope
+from onnxgather.core.model.values import numbers_in
+from onnxgather.core.public import public
+
+SizesFrom = Literal["file", "given", "run"]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An index out of range."""
+
+    source: Literal["constant", "inputs"]
+    """A constant of the model, or a run with the given inputs."""
+    at: tuple[int, ...]
+    """Its coordinates in the indices; those of the first index if several are out of
+    range."""
+    value: int
+    count: int
+    """How many indices are out of range."""
+    providers: dict[str, str]
+    """What each provider does with such an index, by the provider's short name."""
+    name: str = "indices"
+    """The input that holds the index, as the operator's definition has it."""
+    coordinate: int = 0
+    """Which of the coordinates that the range has."""
+    low: int = 0
+    """The least index in range there."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The node behind which the size of an axis is not known."""
+
+    node: str
+    op: str
+    told_by: str | None = None
+    """Options with which an audit knows the size, such as `--shape in0=1,3,64,64`; None
+    if no such options are known."""
+
+
+class GivenEnd(msgspec.Struct, frozen=True):
+    """An end of the range given of an input, which leads to an index out of range."""
+
+    source: Literal["range", "tokenizer"]
+    """What gives it: a range of the input, or the tokenizer that computes its ids."""
+    input: str
+    """The graph input."""
+    value: int
+    """The element of the input: the least or the greatest one that is given."""
+    index: int | None
+    """The index that it leads to; None if that is not a single known number."""
+    coordinate: int
+    """Which of the coordinates that the range has."""
+
+
+@public
+class IndexRange(msgspec.Struct, frozen=True):
+    """The range of the indices of a gather, a number for each coordinate of a tuple.
+
+    Example:
+        >>> first, *_ = og.audit("models/networks/keywords.onnx").gathers
+        >>> first.range.state, first.range.low, first.range.high, first.range.size
+        ('proved', (1,), (1,), (2,))
+    """
+
+    state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
+    """Proved: each index is in range, or there is no index. Proved if: the same if the
+    inputs meet the conditions. Out of range: an index is known that is not in range: a
+    constant, one of a run, or one that a given range of an input leads to."""
+    low: tuple[int | None, ...] | None
+    """The smallest index, before negative indices are counted from the end. A number is
+    None if it is unbounded, and all is None if there is no index."""
+    high: tuple[int | None, ...] | None
+    size: tuple[int | None, ...] | None
+    """The size of the axis that is indexed."""
+    why: str
+    """The proof in words, such as "constant"; without a proof, the operators behind the
+    bounds."""
+    sizes_from: SizesFrom = "file"
+    """The sizes for which the range holds: those of the file, those given, or those of
+    a run with the inputs given."""
+    input: str | None = None
+    """What stops the proof: a graph input, or an operator."""
+    found: Found | None = None
+    seen: tuple[int, int] | None = None
+    """The least and the greatest index in a run with the inputs given."""
+    conditions: tuple[Condition, ...] = ()
+    """The conditions on the inputs under which the range is proved."""
+    level: str | None = None
+    """The level of ONNX Runtime's optimizations whose graph decides the state; None if
+    the file decides it."""
+    lost: Lost | None = None
+    """What lost the size of an axis that stops the proof."""
+    given: GivenEnd | None = None
+    """What shows that an index is out of range if neither a constant nor a run does:
+    an end of a given range. The conditions say where the gather is proved."""
+
+
+def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
+    """Return the range of the indices of an operation, and what is proved of it."""
+    coordinates = ranges.coordinates(scope, operation)
+    row = operator_of(operation)
+    low = tuple(_told_number(coordinate, 0) for coordinate in coordinates)
+    high = tuple(_told_number(coordinate, 1) for coordinate in coordinates)
+    sizes = numbers_in([coordinate.size for coordinate in coordinates]) or ()
+    reasons_of_all = merged_reasons(coordinate.value.why for coordinate in coordinates)
+    why = ", ".join(reason.text for reason in reasons_of_all)
+
+    # Case 1: each index is in range.
+    if all(coordinate.value.is_empty for coordinate in coordinates):
+        return IndexRange("proved", None, None, sizes, "there is no index")
+    if row and row.hardened == "nothing":
+        by_design = "any index is in range by design"
+        return IndexRange("proved", low, high, sizes, by_design)
+    outside = [coordinate for coordinate in coordinates if not coordinate.is_inside]
+    if not outside:
+        reasons = [why] if why else []
+        for coordinate in coordinates:
+            size = coordinate.size
+            if isinstance(size, Size) and in_named(size) == size:
+                reasons.append(f"at most {coordinate.high} of {size}")
+        return IndexRange("proved", low, high, sizes, ", ".join(reasons))
+
+    # Case 2: an index is out of range, whatever the inputs are.
+    for coordinate in outside:
+        if _is_surely_outside(scope, operation, coordinate):
+            return IndexRange("out-of-range", low, high, sizes, why)
+
+    # Case 3: neither is proved.
+    stop = _stop_of(operation, outside) or why
+    lost = _lost_size(ranges, scope, operation, outside)
+    return IndexRange("not-proved", low, high, sizes, why, input=stop, lost=lost)
+
+
+def _lost_size(
+    ranges: Ranges,
+    scope: Scope,
+    operation: Operation,
+    outside: Sequence[Coordinate],
+) -> Lost | None:
+    """Return the node behind which the size of an axis of coordinates is not known."""
+    for coordinate in outside:
+        size = coordinate.size
+        if isinstance(size, Size) and size.lost_by:
+            return Lost(*size.lost_by)
+        if size is None:
+            data = operation.inputs[coordinate.input.data]
+            lost_by = rank_lost_by(ranges, scope, data)
+            if lost_by is not None:
+                return Lost(*lost_by)
+    return None
+
+
+def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
+    """Return what stops the proof of coordinates; "" if nothing is known to."""
+    # A node without its data input raises IndexError here: ONNX does not allow it.
+    unsized = [
+        operation.inputs[coordinate.input.data]
+        for coordinate in outside
+        if not isinstance(coordinate.size, int)
+    ]
+    unsized = [name for name in unsized if name]
+    stops = ", ".join(merged_reasons(coordinate.value.stops for coordinate in outside))
+    if stops:
+        return stops
+    return f"the size of {unsized[0]}" if unsized else ""
+
+
+def _is_surely_outside(
+    scope: Scope, operation: Operation, coordinate: Coordinate
+) -> bool:
+    """Return whether there is an index that is surely out of range.
+
+    If indices reach both ends of their interval and an end is beyond the axis, an index
+    is beyond it.
+    """
+    value = coordinate.value
+    name = coordinate.input.value_in(operation)
+    if not value.is_exact and not scope.is_constant(name):
+        return False
+    if coordinate.is_within or not coordinate.is_exact:
+        return False
+    is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
+    limits = (coordinate.lowest, coordinate.size)
+    if is_open or not all(isinstance(limit, int) for limit in limits):
+        return False
+    count = elements_of(value.sizes)
+    return count is not None and count >= 1
+
+
+_ASSUMED = {MOST, MOST - 1, MOST_OF_INPUT, MOST_OF_INPUT - 1}
+"""The largest sizes and positions that proofs assume."""
+
+
+def _told_number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:
+    """Return the least (0) or the greatest (1) number of a coordinate to be told.
+
+    It is None where `_number` is, and where the number is only what every proof
+    assumes of sizes.
+    """
+    number = _number(coordinate, end)
+    if number is None or abs(number) not in _ASSUMED:
+        return number
+    value = coordinate.value
+    return number if value.is_given or value.is_of_constants else None
+
+
+def _number(coordinate: Coordinate, end: Literal[0, 1]) -> int | None:
+    """Return the least (0) or the greatest (1) number of a coordinate.
+
+    It is None for an open size, and for the limit of the data type.
+    """
+    number = (coordinate.low, coordinate.high)[end]
+    limits = INTEGERS.get(coordinate.value.data_type, INTEGERS["INT64"])
+    if not isinstance(number, int) or number == limits[end]:
+        return None
+    return number
