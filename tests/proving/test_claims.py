@@ -9,6 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 from rings import one_quick_in
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.core.gather import Geometry
@@ -28,12 +29,8 @@ pytest.importorskip("z3")
 
 def gather(index_type: str, size: int = 5, count: int = 3) -> og.GatherDesc:
     """A GATHER of single elements."""
-    return og.GatherDesc(
-        og.TensorDesc("FLOAT32", [size]),
-        og.TensorDesc(index_type, [count]),
-        og.TensorDesc("FLOAT32", [count]),
-        axis=0,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: FLOAT32 {size}, {index_type} {count}, FLOAT32 {count}, 0, 1"
     )
 
 
@@ -71,8 +68,8 @@ def test_a_tuple_of_eight_coordinates_is_proved() -> None:
     sizes = [3, 2, 4, 2, 3, 1, 2, 2]
     desc = og.GatherNDDesc(
         og.TensorDesc("FLOAT32", sizes),
-        og.TensorDesc("INT64", [2, 1, 3, 1, 1, 2, 1, 8]),
-        og.TensorDesc("FLOAT32", [1, 2, 1, 3, 1, 1, 2, 1]),
+        tensor_desc("INT64 2x1x3x1x1x2x1x8"),
+        tensor_desc("FLOAT32 1x2x1x3x1x1x2x1"),
         input_dimension_count=8,
         indices_dimension_count=8,
     )
@@ -80,33 +77,17 @@ def test_a_tuple_of_eight_coordinates_is_proved() -> None:
 
 
 LARGE = [
-    og.GatherDesc(
-        og.TensorDesc("FLOAT32", [1000, 1000]),
-        og.TensorDesc("INT64", [1, 100_000]),
-        og.TensorDesc("FLOAT32", [100_000, 1000]),
-        axis=0,
-        index_dimensions=1,
+    descriptor("GATHER: FLOAT32 1000x1000, INT64 1x100000, FLOAT32 100000x1000, 0, 1"),
+    descriptor(
+        "GATHER_ELEMENTS: FLOAT32 100x100x10, INT64 100x100000x10, "
+        "FLOAT32 100x100000x10, 1"
     ),
-    og.GatherElementsDesc(
-        og.TensorDesc("FLOAT32", [100, 100, 10]),
-        og.TensorDesc("INT64", [100, 100_000, 10]),
-        og.TensorDesc("FLOAT32", [100, 100_000, 10]),
-        axis=1,
+    descriptor(
+        "GATHER_ND: FLOAT32 50x60x10, INT64 1x10000000x2, FLOAT32 1x10000000x10, 3, 2"
     ),
-    og.GatherNDDesc(
-        og.TensorDesc("FLOAT32", [50, 60, 10]),
-        og.TensorDesc("INT64", [1, 10_000_000, 2]),
-        og.TensorDesc("FLOAT32", [1, 10_000_000, 10]),
-        input_dimension_count=3,
-        indices_dimension_count=2,
-    ),
-    og.GatherND1Desc(
-        og.TensorDesc("FLOAT32", [10, 50, 60, 10]),
-        og.TensorDesc("INT64", [1, 10, 1_000_000, 2]),
-        og.TensorDesc("FLOAT32", [1, 10, 1_000_000, 10]),
-        input_dimension_count=4,
-        indices_dimension_count=3,
-        batch_dimension_count=1,
+    descriptor(
+        "GATHER_ND1: FLOAT32 10x50x60x10, INT64 1x10x1000000x2, "
+        "FLOAT32 1x10x1000000x10, 4, 3, 1"
     ),
 ]
 
@@ -125,13 +106,7 @@ def test_outputs_of_100_000_000_elements_are_proved(
 
 
 def test_a_large_output_with_strides_is_undecided() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [5]),
-        og.TensorDesc("INT64", [5000]),
-        og.TensorDesc("FLOAT32", [5000], strides=[2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: FLOAT32 5, INT64 5000, FLOAT32 5000 strides 2, 0, 1")
     why = "a constant of more than 4,096 elements"
     assert str(certify(desc)) == f"undecided: {why}"
     own = onnx.parser.parse_model("""
@@ -147,26 +122,9 @@ def test_a_large_output_with_strides_is_undecided() -> None:
     assert certify(desc, model=own, low_halves=True).why == why
 
 
-ELEMENTS = og.GatherElementsDesc(
-    og.TensorDesc("FLOAT32", [3, 4]),
-    og.TensorDesc("INT64", [3, 2]),
-    og.TensorDesc("FLOAT32", [3, 2]),
-    axis=1,
-)
-TUPLES = og.GatherNDDesc(
-    og.TensorDesc("FLOAT32", [3, 4]),
-    og.TensorDesc("INT64", [5, 2]),
-    og.TensorDesc("FLOAT32", [1, 5]),
-    input_dimension_count=2,
-    indices_dimension_count=2,
-)
-SPARSE = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [5]),
-    og.TensorDesc("INT64", [3], strides=[2]),
-    og.TensorDesc("FLOAT32", [3], strides=[2]),
-    axis=0,
-    index_dimensions=1,
-)
+ELEMENTS = descriptor("GATHER_ELEMENTS: FLOAT32 3x4, INT64 3x2, FLOAT32 3x2, 1")
+TUPLES = descriptor("GATHER_ND: FLOAT32 3x4, INT64 5x2, FLOAT32 1x5, 2, 2")
+SPARSE = descriptor("GATHER: FLOAT32 5, INT64 3 strides 2, FLOAT32 3 strides 2, 0, 1")
 DESCRIPTORS = gather("INT64"), ELEMENTS, TUPLES, SPARSE
 
 
@@ -281,13 +239,7 @@ def test_a_change_of_the_lowering_is_refuted(monkeypatch: pytest.MonkeyPatch) ->
         node = find(desc, gather)
         return node and replace(node, number=0)
 
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [3, 3]),
-        og.TensorDesc("INT64", [1, 3]),
-        og.TensorDesc("FLOAT32", [3, 3]),
-        axis=1,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: FLOAT32 3x3, INT64 1x3, FLOAT32 3x3, 1, 1")
     assert certify(desc, "error").state == "proved"
     monkeypatch.setattr(portable, "node_of", changed)
     assert certify(desc, "error").state == "refuted"
