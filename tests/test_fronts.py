@@ -11,8 +11,10 @@ import pytest
 from command_line import SIGNED_DESC as DESC
 from command_line import outcome
 from folders import MODELS
+from messages import message_of
 from onnx import parser
 from planted_adapter import planted
+from short_descriptors import descriptor
 
 import onnxgather as og
 
@@ -32,21 +34,16 @@ def test_a_descriptor_is_shown_as_the_command_shows_it() -> None:
     assert "-4 &lt;= idx &lt; 4" in html_of(text)
     program = str(MODELS / "token_embedding.json")
     printed = outcome("show", program)[1]
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT16", [1, 6, 4]),
-        og.TensorDesc("INT64", [1, 2, 3]),
-        og.TensorDesc("FLOAT16", [2, 3, 4]),
-        axis=1,
-        index_dimensions=2,
-    )
+    desc = descriptor("GATHER: FLOAT16 1x6x4, INT64 1x2x3, FLOAT16 2x3x4, 1, 2")
     assert printed == f"{program}: $.dispatchables.gather\n\n{og.show(desc)}\n"
 
 
 @pytest.mark.parametrize("opset", [12, 26, 17.0])
 def test_an_opset_that_there_is_not_is_refused(opset: Any) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.show(DESC, opset=opset)
-    assert str(caught.value) == f"opset must be an integer from 13 to 25, got {opset}"
+    assert (
+        message_of(og.OnnxGatherError, og.show, DESC, opset=opset)
+        == f"opset must be an integer from 13 to 25, got {opset}"
+    )
 
 
 def test_an_element_is_explained() -> None:
@@ -97,9 +94,18 @@ def test_lanes_that_there_are_not_are_refused(
     lanes: Any, target: Any, said: str
 ) -> None:
     data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.check(DESC, data, indices, lanes=lanes, target=target)
-    assert str(caught.value) == said
+    assert (
+        message_of(
+            og.OnnxGatherError,
+            og.check,
+            DESC,
+            data,
+            indices,
+            lanes=lanes,
+            target=target,
+        )
+        == said
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,9 +164,9 @@ def test_a_path_of_an_adapter_or_a_plugin_that_is_none_is_refused(
     given: Any, said: str
 ) -> None:
     data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.check(DESC, data, indices, **given)
-    assert str(caught.value) == said
+    assert (
+        message_of(og.OnnxGatherError, og.check, DESC, data, indices, **given) == said
+    )
 
 
 def test_gathers_are_taken_out_of_a_model(tmp_path: Path) -> None:
@@ -183,9 +189,7 @@ def test_gathers_are_taken_out_of_a_model(tmp_path: Path) -> None:
 def test_what_is_no_path_and_no_name_is_refused(
     path: Any, folder: Any, node: Any, said: str
 ) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.extract(path, {}, folder, node)
-    assert str(caught.value) == said
+    assert message_of(og.OnnxGatherError, og.extract, path, {}, folder, node) == said
 
 
 def test_a_notebook_shows_tables() -> None:

@@ -13,12 +13,15 @@ from agreement import EXAMPLES, OPSETS, POLICIES, check_model_against_reference,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_metadata import metadata_of
+from short_descriptors import descriptor
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
 from onnxgather.core.descriptors import operators
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.options import OutOfRange
+
+TENSORS = ("input_tensor", "indices_tensor", "output_tensor")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -43,12 +46,10 @@ def test_policies_agree_in_range(case: Case, policy: OutOfRange) -> None:
 
 def padded(desc: og.Descriptor) -> og.Descriptor:
     """Return a packed descriptor with one more leading one in each tensor."""
-    fields: dict[str, Any] = {
-        name: msgspec.structs.replace(
-            getattr(desc, name), sizes=(1, *getattr(desc, name).sizes)
-        )
-        for name in ("input_tensor", "indices_tensor", "output_tensor")
-    }
+    fields = dict[str, Any]()
+    for name in TENSORS:
+        tensor = getattr(desc, name)
+        fields[name] = msgspec.structs.replace(tensor, sizes=(1, *tensor.sizes))
     if isinstance(desc, og.GatherDesc | og.GatherElementsDesc):
         fields["axis"] = desc.axis + 1
     return msgspec.structs.replace(desc, **fields)
@@ -82,14 +83,7 @@ def test_gather_nd_is_gather_nd1_without_batches(
     desc = case.desc
     if not isinstance(desc, og.GatherNDDesc):
         return
-    twin = og.GatherND1Desc(
-        desc.input_tensor,
-        desc.indices_tensor,
-        desc.output_tensor,
-        desc.input_dimension_count,
-        desc.indices_dimension_count,
-        batch_dimension_count=0,
-    )
+    twin = og.GatherND1Desc(*msgspec.structs.astuple(desc), batch_dimension_count=0)
     results: list[Array | None] = []
     for each in (desc, twin):
         try:
@@ -112,12 +106,9 @@ def test_gather_on_axis_0_is_gather_nd1_with_one_coordinate(
     rng = np.random.default_rng(seed)
     data = rng.standard_normal((rows, width)).astype(np.float32)
     index = rng.integers(-rows, rows, count).astype(np.int64)
-    x, y = (
-        og.TensorDesc("FLOAT32", [rows, width]),
-        og.TensorDesc("FLOAT32", [count, width]),
-    )
-    gather = og.GatherDesc(x, og.TensorDesc("INT64", [1, count]), y, 0, 1)
-    tuples = og.GatherND1Desc(x, og.TensorDesc("INT64", [count, 1]), y, 2, 2, 0)
+    x, y = f"FLOAT32 {rows}x{width}", f"FLOAT32 {count}x{width}"
+    gather = descriptor(f"GATHER: {x}, INT64 1x{count}, {y}, 0, 1")
+    tuples = descriptor(f"GATHER_ND1: {x}, INT64 {count}x1, {y}, 2, 2, 0")
     for compute_one in (og.reference, og.run):
         first = compute_one(gather, data, index[None])
         assert same(first, compute_one(tuples, data, index[:, None]))
@@ -128,18 +119,9 @@ def test_gather_on_axis_0_is_gather_nd1_with_one_coordinate(
 def test_strides_only_say_where_elements_lie(case: Case, policy: OutOfRange) -> None:
     """In range, packed copies of the tensors give the same elements."""
     desc = case.desc
-    tensors = [desc.input_tensor, desc.indices_tensor, desc.output_tensor]
-    packed = msgspec.structs.replace(
-        desc,
-        **{
-            name: og.TensorDesc(tensor.data_type, tensor.sizes)
-            for name, tensor in zip(
-                ("input_tensor", "indices_tensor", "output_tensor"),
-                tensors,
-                strict=True,
-            )
-        },
-    )
+    tensors = {name: getattr(desc, name) for name in TENSORS}
+    plain = {k: og.TensorDesc(one.data_type, one.sizes) for k, one in tensors.items()}
+    packed = msgspec.structs.replace(desc, **plain)
     if policy == "directml":
         return  # reads on past an axis, so strides matter
     data = np.ascontiguousarray(elements(desc.input_tensor, case.data))

@@ -14,6 +14,7 @@ import pytest
 from recordings import IN_RANGE, OUT_OF_RANGE, recorded
 from rings import one_quick_in
 from runtime_faults import needs_compared_halves
+from short_descriptors import descriptor, tensor_desc
 from strategies import random_data, random_indices
 
 import onnxgather as og
@@ -233,13 +234,7 @@ def test_a_planted_mistake_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -
 
 def one_index(index_type: str, index: int) -> tuple[og.Descriptor, Any, Any]:
     """Return a GATHER of one element of three, with its arrays."""
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [3]),
-        og.TensorDesc(index_type, [1]),
-        og.TensorDesc("FLOAT32", [1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor(f"GATHER: FLOAT32 3, {index_type} 1, FLOAT32 1, 0, 1")
     indices = np.array([index], desc.indices_tensor.data_type.numpy)
     return desc, np.array([1, 2, 3], np.float32), indices
 
@@ -286,8 +281,8 @@ def clamps(index: int) -> bool:
     desc, data, indices = one_index("INT64", index)
     wide = msgspec.structs.replace(
         desc,
-        indices_tensor=og.TensorDesc("INT64", [8]),
-        output_tensor=og.TensorDesc("FLOAT32", [8]),
+        indices_tensor=tensor_desc("INT64 8"),
+        output_tensor=tensor_desc("FLOAT32 8"),
     )
     session = Session(og.to_onnx(wide), threads=1)
     try:

@@ -12,13 +12,12 @@ import numpy as np
 import onnx
 import pytest
 from command_line import SIGNED_DESC as DESC
-from folders import MODELS
+from messages import message_of, rows_of
+from mutants import RIGHT
 from public_names import CALLED as CALLED_NAMES
+from short_descriptors import descriptor
 
 import onnxgather as og
-
-CALLED: Any = og
-"""The package, for calls that its types forbid."""
 
 MODEL = og.to_onnx(DESC)
 INPUTS = {
@@ -26,45 +25,10 @@ INPUTS = {
     "IndicesTensor": np.zeros((1, 2), np.int64),
 }
 
-GIVEN: dict[str, Any] = {
-    "at": (0, 0),
-    "axis": 1,
-    "batch_dimension_count": 0,
-    "contract": og.audit(MODEL).contract,
-    "data": INPUTS["InputTensor"],
-    "data_type": "FLOAT32",
-    "desc": DESC,
-    "descs": [DESC],
-    "indices": INPUTS["IndicesTensor"],
-    "folder": "out",
-    "index_dimensions": 1,
-    "indices_dimension_count": 2,
-    "indices_tensor": DESC.indices_tensor,
-    "input": "InputTensor",
-    "input_dimension_count": 2,
-    "input_tensor": DESC.input_tensor,
-    "inputs": INPUTS,
-    "model": MODEL,
-    "op_type": "Gather",
-    "output": "rows",
-    "output_tensor": DESC.output_tensor,
-    "path": "none.onnx",
-    "program": str(MODELS / "bilinear_corners.json"),
-    "sizes": [4, 3],
-    "source": DESC,
-    "value": og.to_dict(DESC),
-}
-"""An argument that is right, by the name of each parameter without a default."""
+GIVEN: dict[str, Any] = {name: values[0] for name, values in RIGHT.items()}
+"""An argument that is right, by the name of each parameter."""
 
-DESCRIPTORS = [each.__name__ for each in og.OPERATORS.values()]
-MANY = "descs must be fewer than 10,000, got more"
-
-LARGE = og.GatherElementsDesc(
-    og.TensorDesc("UINT8", [2**31]),
-    og.TensorDesc("UINT32", [2]),
-    og.TensorDesc("UINT8", [2]),
-    0,
-)
+LARGE = descriptor(f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 2, UINT8 2, 0")
 
 
 def with_no_memory(call: Any, *arguments: Any) -> None:
@@ -119,164 +83,130 @@ def test_a_wrong_argument_is_one_sentence(name: str, parameter: str) -> None:
         assert said.isprintable()
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (
-            lambda: CALLED.audit(None),
-            "model must be a file, or an onnx.ModelProto, got None",
-        ),
-        (
-            lambda: CALLED.harden(5),
-            "model must be a file, or an onnx.ModelProto, got 5",
-        ),
-        (
-            lambda: CALLED.to_onnx(DESC, prefix=5),
-            "prefix must be a text in UTF-8, got 5",
-        ),
-        (
-            lambda: CALLED.to_onnx(DESC, names={"InputTensor": 5}),
-            "the name of InputTensor must be a text in UTF-8, got 5",
-        ),
-        (
-            lambda: CALLED.harden(MODEL, shapes=1),
-            "shapes must be a mapping from names, got 1",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, shapes=[1]),
-            "shapes must be a mapping from names, got [1]",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, shapes={"InputTensor": 5}),
-            "shapes['InputTensor'] must be a sequence, got 5",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, inputs=5),
-            "inputs must be a mapping from names, got 5",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, ranges=5),
-            "ranges must be a mapping from names, got 5",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, ranges={"InputTensor": 5}),
-            "the model: the range of 'InputTensor' must be a sequence, got 5",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, ranges={"InputTensor": (5, 4)}),
-            (
-                "the model: the range of 'InputTensor' must be from a low to a high"
-                " number, got 5:4"
-            ),
-        ),
-        (
-            lambda: CALLED.audit(MODEL, assume=5),
-            "contract must be a file or a plain dict, got 5",
-        ),
-        (
-            lambda: CALLED.run(DESC, None, None),
-            "InputTensor must be an array of float32 (4, 3), got None",
-        ),
-        (
-            lambda: CALLED.Session(5),
-            (
-                "source must be a descriptor, an onnx.ModelProto, its bytes, or the"
-                " path of its file, got 5"
-            ),
-        ),
-        (
-            lambda: CALLED.from_onnx(5, ("FLOAT32", [4]), ("INT64", [2])),
-            "op_type must be one of Gather, GatherElements, GatherND, got 5",
-        ),
-        (
-            lambda: CALLED.add_to(5, DESC, input="a", indices="b", output="c"),
-            "model must be an onnx.ModelProto or an onnx.GraphProto, got 5",
-        ),
-        (lambda: CALLED.functions(5), "descs must be a sequence, got 5"),
-        (lambda: CALLED.functions(itertools.repeat(DESC, 10_000)), MANY),
-        (
-            lambda: CALLED.functions([5]),
-            f"desc must be one of {', '.join(DESCRIPTORS)}, got 5",
-        ),
-        (
-            lambda: CALLED.from_dict({2: {}}),
-            "$ must have strings as keys, got 2",
-        ),
-        (
-            lambda: CALLED.TensorDataType(5),
-            f"DataType must be one of {', '.join(og.TensorDataType)}, got 5",
-        ),
-        (lambda: CALLED.TensorFlags(5), "Flags must be a sequence, got 5"),
-        (
-            lambda: CALLED.TensorFlags("NO"),
-            "Flags must be NONE or OWNED_BY_DML, got 'NO'",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, allow_empty=[]),
-            "allow_empty must be True or False, got []",
-        ),
-        (
-            lambda: CALLED.harden(MODEL, allow_empty=None),
-            "allow_empty must be True or False, got None",
-        ),
-        (
-            lambda: CALLED.certify(DESC, low_halves=1),
-            "low_halves must be True or False, got 1",
-        ),
-        (
-            lambda: CALLED.audit(MODEL, ranges={"InputTensor": range(10**12)}),
-            (
-                "the model: the range of 'InputTensor' must be from a low to a high"
-                " number, got 0:1:2:3:4:5:6:7:8"
-            ),
-        ),
-        (
-            lambda: CALLED.run(DESC, *INPUTS.values(), target=np.zeros(2)),
-            "target must be one of portable, cpu, webgpu, native, got array([0., 0.])",
-        ),
-        (
-            lambda: CALLED.add_to(
-                MODEL, DESC, input="a", indices="b", output="c", target=[]
-            ),
-            "target must be one of portable, cpu, webgpu, native, got []",
-        ),
-        (
-            lambda: CALLED.check_inputs({"sizes": itertools.count()}, INPUTS),
-            (
-                "the contract: $ must be plain: Encoding objects of type"
-                " itertools.count is unsupported"
-            ),
-        ),
-        (
-            lambda: CALLED.to_onnx(LARGE, "error", "webgpu"),
-            (
-                'target "webgpu" must have tensors whose elements INT32 counts, '
-                "got 2147483648 elements"
-            ),
-        ),
-        (
-            lambda: with_no_memory(og.Gather(DESC), *INPUTS.values()),
-            "memory must hold another OutputTensor, got one of 32 bytes",
-        ),
-        (
-            lambda: CALLED.audit("\u202e.onnx"),
-            "\\u202e.onnx: no such file or directory",
-        ),
-        (
-            lambda: CALLED.program_to_onnx(5),
-            "program must be a program or the path of its file, got 5",
-        ),
-        (
-            lambda: CALLED.program_to_onnx(GIVEN["program"], inputs=5),
-            "inputs must be names of resources, got 5",
-        ),
-        (
-            lambda: CALLED.program_to_onnx(GIVEN["program"], inputs=[["a"]]),
-            "inputs must be names of resources, got [['a']]",
-        ),
-    ],
-)
-def test_the_sentences_name_the_argument_and_the_rule(call: Any, said: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        call()
-    assert str(caught.value) == said
+REFUSED = r"""
+audit(None)
+model must be a file, or an onnx.ModelProto, got None
+
+harden(5)
+model must be a file, or an onnx.ModelProto, got 5
+
+to_onnx(DESC, prefix=5)
+prefix must be a text in UTF-8, got 5
+
+to_onnx(DESC, names={"InputTensor": 5})
+the name of InputTensor must be a text in UTF-8, got 5
+
+harden(MODEL, shapes=1)
+shapes must be a mapping from names, got 1
+
+audit(MODEL, shapes=[1])
+shapes must be a mapping from names, got [1]
+
+audit(MODEL, shapes={"InputTensor": 5})
+shapes['InputTensor'] must be a sequence, got 5
+
+audit(MODEL, inputs=5)
+inputs must be a mapping from names, got 5
+
+audit(MODEL, ranges=5)
+ranges must be a mapping from names, got 5
+
+audit(MODEL, ranges={"InputTensor": 5})
+the model: the range of 'InputTensor' must be a sequence, got 5
+
+audit(MODEL, ranges={"InputTensor": (5, 4)})
+the model: the range of 'InputTensor' must be from a low to a high number, got 5:4
+
+audit(MODEL, assume=5)
+contract must be a file or a plain dict, got 5
+
+run(DESC, None, None)
+InputTensor must be an array of float32 (4, 3), got None
+
+Session(5)
+source must be a descriptor, an onnx.ModelProto, its bytes, or the path of its file,
+got 5
+
+from_onnx(5, ("FLOAT32", [4]), ("INT64", [2]))
+op_type must be one of Gather, GatherElements, GatherND, got 5
+
+add_to(5, DESC, input="a", indices="b", output="c")
+model must be an onnx.ModelProto or an onnx.GraphProto, got 5
+
+functions(5)
+descs must be a sequence, got 5
+
+functions(itertools.repeat(DESC, 10000))
+descs must be fewer than 10,000, got more
+
+functions([5])
+desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc, GatherND1Desc, got 5
+
+from_dict({2: {}})
+$ must have strings as keys, got 2
+
+TensorDataType(5)
+DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64,
+UINT32, UINT16, UINT8, got 5
+
+TensorFlags(5)
+Flags must be a sequence, got 5
+
+TensorFlags("NO")
+Flags must be NONE or OWNED_BY_DML, got 'NO'
+
+audit(MODEL, allow_empty=[])
+allow_empty must be True or False, got []
+
+harden(MODEL, allow_empty=None)
+allow_empty must be True or False, got None
+
+certify(DESC, low_halves=1)
+low_halves must be True or False, got 1
+
+audit(MODEL, ranges={"InputTensor": range(10 ** 12)})
+the model: the range of 'InputTensor' must be from a low to a high number, got
+0:1:2:3:4:5:6:7:8
+
+run(DESC, *INPUTS.values(), target=np.zeros(2))
+target must be one of portable, cpu, webgpu, native, got array([0., 0.])
+
+add_to(MODEL, DESC, input="a", indices="b", output="c", target=[])
+target must be one of portable, cpu, webgpu, native, got []
+
+check_inputs({"sizes": itertools.count()}, INPUTS)
+the contract: $ must be plain: Encoding objects of type itertools.count is unsupported
+
+to_onnx(LARGE, "error", "webgpu")
+target "webgpu" must have tensors whose elements INT32 counts, got 2147483648 elements
+
+with_no_memory(Gather(DESC), *INPUTS.values())
+memory must hold another OutputTensor, got one of 32 bytes
+
+audit("\u202e.onnx")
+\u202e.onnx: no such file or directory
+
+program_to_onnx(5)
+program must be a program or the path of its file, got 5
+
+program_to_onnx(GIVEN["program"], inputs=5)
+inputs must be names of resources, got 5
+
+program_to_onnx(GIVEN["program"], inputs=[["a"]])
+inputs must be names of resources, got [['a']]
+"""
+"""Calls, each with its sentence."""
+
+
+@pytest.mark.parametrize(("call", "said"), rows_of(REFUSED))
+def test_the_sentences_name_the_argument_and_the_rule(call: str, said: str) -> None:
+    public = {name: getattr(og, name) for name in og.__all__}
+    assert (
+        message_of(
+            og.OnnxGatherError,
+            eval,
+            call,
+            {**globals(), **public, "itertools": itertools},
+        )
+        == said
+    )

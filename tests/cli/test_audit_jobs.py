@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import POSIX, outcome
+from command_line import POSIX, json_of, outcome, read_json, succeed
 from onnx_graphs import INT64, constant, info, model, node
 
 from onnxgather.auditing.output.findings import AuditReport
@@ -57,7 +57,7 @@ def test_jobs_give_what_one_process_gives() -> None:
 
 def test_a_model_that_is_named_twice_is_audited_once() -> None:
     Path("link.onnx").symlink_to(save("m/a.onnx"))
-    found = json.loads(outcome("audit m ./m/a.onnx m/* link.onnx --json")[1])
+    found = json_of("audit m ./m/a.onnx m/* link.onnx --json")
     assert [each["model"] for each in found["models"]] == ["m/a.onnx", "link.onnx"]
 
 
@@ -163,7 +163,7 @@ def test_an_interruption_writes_what_there_is(jobs: int) -> None:
     )
     assert told is not None, repr(error)
     assert "Traceback" not in error
-    found = json.loads(Path("out.json").read_bytes())
+    found = read_json("out.json")
     assert found["unusable"] == [told[1]]
     assert 0 < len(found["models"]) == int(told[2].replace(",", "")) < 2000
     assert re.search(rf"^{told[2]} models? ", text, re.MULTILINE)
@@ -217,6 +217,6 @@ def test_the_pictures_of_a_run_are_kept_for_the_page_alone(
 
     monkeypatch.setattr(AuditReport, "__init__", spied)
     more = ["--html", "a.html"] if kept else []
-    assert outcome("audit", save("m.onnx"), "--inputs", "x.npz", *more)[0] == 0
+    succeed("audit", save("m.onnx"), "--inputs", "x.npz", *more)
     (finished,) = reports[0].models.values()
     assert [bool(picture) for picture in finished.pictures] == [True] * kept

@@ -10,11 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from command_line import POSIX, call, outcome
+from command_line import (
+    POSIX,
+    call,
+    error_of,
+    json_of,
+    outcome,
+    output_of,
+    read_bytes,
+    read_json,
+    read_text,
+    succeed,
+    write_json,
+    write_text,
+)
 from html_page import HOSTILE
-from onnx import TensorProto
-from onnx_graphs import FLOAT, INT64, constant, info, model, node
+from messages import rows_of
+from onnx_graphs import constant, written
 from runtime_faults import IS_OLD
 
 import onnxgather
@@ -25,27 +39,27 @@ pytestmark = pytest.mark.skipif(
     reason="1.24.4 opens no model with a constant index out of range at any level",
 )
 
-TABLE, FAR = (
-    constant("table", np.zeros((4, 3), np.float32)),
-    constant("far", np.array([1, 9])),
-)
-WHICH = constant("which", np.zeros((1, 2), np.int64))
-OPEN = node("Gather", ["table", "ids"], "rows", "tokens")
-WRONG = node("Gather", ["table", "far"], "row", "fixed")
-ODD = node("GatherElements", ["table", "which"], "some", "odd")
-WILD = [
-    node("Exp", ["x"], "big"),
-    node("Cast", ["big"], "index", to=INT64),
-    node("Gather", ["table", "index"], "values", "wild"),
-]
+OPEN = "[tokens] rows = Gather(table, ids) "
+WRONG = "[fixed] row = Gather(table, far) "
+ODD = "[odd] some = GatherElements(table, which) "
+INDEX = "big = Exp(x) index = Cast<to = 7>(big) "
+WILD = INDEX + "[wild] values = Gather(table, index) "
 
 
-def save(path: str, *nodes: Any) -> str:
-    inputs = [info("ids", INT64, ["b", 2]), info("x", FLOAT, ["n"])]
-    outputs = [one.output[0] for one in nodes]
-    made = model([*nodes], inputs, outputs, [TABLE, FAR, WHICH])
+def network(nodes: str) -> onnx.ModelProto:
+    """Return a model of nodes, each of whose values is an output, with two inputs."""
+    outputs = ", ".join(re.findall(r"(\w+) =(?! \d)", nodes))
+    return written(
+        f"""(int64[b, 2] ids, float[n] x) => ({outputs})
+        <int64[2] far = {{1, 9}}, int64[1, 2] which = {{0, 0}}> {{ {nodes} }}""",
+        constant("table", np.zeros((4, 3), np.float32)),
+        constant("small", np.zeros((2, 3), np.float32)),
+    )
+
+
+def save(path: str, nodes: str) -> str:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_bytes(made.SerializeToString())
+    Path(path).write_bytes(network(nodes).SerializeToString())
     return path
 
 
@@ -53,11 +67,12 @@ def save(path: str, *nodes: Any) -> str:
 def models() -> None:
     """A folder with a finding of each state, in two models, and a file that is no
     model."""
-    save("m/a b.onnx", OPEN, *WILD)
-    save("m/c.onnx", WRONG, ODD)
+    save("m/a b.onnx", OPEN + WILD)
+    save("m/c.onnx", WRONG + ODD)
     Path("m/d.onnx").write_bytes(b"none")
 
 
+STRICT = "--fail-on proved-if"
 VERDICT = (
     "2 of 3: a wrong input can leave an axis; 1 has a gather that DirectML refuses"
 )
@@ -131,25 +146,25 @@ next          to take the conditions that were written as given:
 def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
     for name in ("a", "b"):
         save(f"m/{name}.onnx", OPEN)
-    options = ("audit", "m", "--levels", "none")
-    assert CONDITIONS in outcome(*options)[1]
-    text = outcome(*options, "--contract", "c")[1]
+    options = "audit m --levels none"
+    assert CONDITIONS in output_of(options)
+    text = succeed(f"{options} --contract c")
     assert text.count(WRITTEN.format("m", "c")) == 1
     assert "--contract" not in text
     # The gathers of one contract are proved, and those of another stay open.
     Path("c/b.onnx.contract.json").unlink()
     for name in ("b", "d"):
-        save(f"m/{name}.onnx", OPEN, *WILD)
-    text = outcome(*options, "--assume", "c")[1]
+        save(f"m/{name}.onnx", OPEN + WILD)
+    text = output_of(f"{options} --assume c")
     assert "next          to make models" in text
     assert "--contract" not in text
     assert "--assume" not in text
     # One model is as a list.
-    options = ("audit", "m/a.onnx", "--levels", "none")
-    text = outcome(*options, "--contract", "a.json")[1]
+    options = "audit m/a.onnx --levels none"
+    text = succeed(f"{options} --contract a.json")
     assert text.count(WRITTEN.format("m/a.onnx", "a.json")) == 1
     assert "--contract" not in text
-    text = outcome(*options, "--contract", "a.py")[1]
+    text = succeed(f"{options} --contract a.py")
     assert "--contract m/a.contract.json" in text
 
 
@@ -158,9 +173,9 @@ def test_what_a_command_has_done_is_not_among_the_next_commands() -> None:
 def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
     strict: bool,
 ) -> None:
-    more = ["--fail-on", "proved-if"] if strict else []
-    assert outcome("audit m --junit -", *more)[0] == 2
-    root = ET.fromstring(outcome("audit m --junit -", *more)[1])
+    code, text, _ = outcome(f"audit m --junit - {STRICT if strict else ''}")
+    assert code == 2
+    root = ET.fromstring(text)
     told = {
         (case.get("classname"), case.get("name")): [
             (one.tag, one.get("type"), one.get("message"), one.text) for one in case
@@ -193,28 +208,19 @@ def test_junit_has_a_testcase_for_each_gather_and_each_file_that_is_none(
 
 
 def test_each_report_has_the_verdict_of_each_model() -> None:
-    nodes = {
-        "far": [WRONG],
-        "exact": [OPEN],
-        "wild": WILD,
-        "proved": [node("Gather", ["table", "which"], "first")],
-        "none": [node("Neg", ["x"], "y")],
-    }
     verdicts = {
-        "m/exact.onnx": "can-leave",
-        "m/far.onnx": "can-leave",
-        "m/none.onnx": "no-index",
-        "m/proved.onnx": "never",
-        "m/wild.onnx": "perhaps",
+        save("m/exact.onnx", OPEN): "can-leave",
+        save("m/far.onnx", WRONG): "can-leave",
+        save("m/none.onnx", "y = Neg(x)"): "no-index",
+        save("m/proved.onnx", "first = Gather(table, which)"): "never",
+        save("m/wild.onnx", WILD): "perhaps",
     }
-    for name, own in nodes.items():
-        save(f"m/{name}.onnx", *own)
     line = "2 of 5: a wrong input can leave an axis; 1: perhaps; 1: never; 1: no index"
-    files = ("--json=a.json", "--junit", "a.xml", "--sarif", "a.sarif")
-    pages = ("--markdown", "a.md", "--html", "a.html")
-    code, text, _ = outcome("audit m --levels none", *files, *pages)
+    files = "--json=a.json --junit a.xml --sarif a.sarif"
+    pages = "--markdown a.md --html a.html"
+    code, text, _ = outcome(f"audit m --levels none {files} {pages}")
     assert (code, text.splitlines()[0]) == (1, line)
-    record = json.loads(Path("a.json").read_bytes())
+    record = read_json("a.json")
     assert (record["schema"], record["verdict"]) == (3, line)
     assert {one["model"]: one["verdict"] for one in record["models"]} == verdicts
     assert {one["schema"] for one in record["models"]} == {3}
@@ -228,10 +234,10 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
         name: {"name": "verdict", "value": verdict}
         for name, verdict in verdicts.items()
     }
-    (run,) = json.loads(Path("a.sarif").read_bytes())["runs"]
+    (run,) = read_json("a.sarif")["runs"]
     assert run["properties"] == {"verdict": line}
-    assert Path("a.md").read_text(encoding="utf-8").startswith(f"## {line}\n")
-    page = Path("a.html").read_text(encoding="utf-8")
+    assert read_text("a.md").startswith(f"## {line}\n")
+    page = read_text("a.html")
     headline, rest = line.split("; ", 1)
     assert f"<h1>{headline}</h1>" in page
     assert f'<p class="more">{rest}</p>' in page
@@ -254,12 +260,7 @@ def test_each_report_has_the_verdict_of_each_model() -> None:
 
 @pytest.mark.usefixtures("models")
 def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None:
-    save(
-        "m/c.onnx",
-        WRONG,
-        ODD,
-        *(node("Gather", ["table", "far"], f"y{k}") for k in range(2)),
-    )
+    save("m/c.onnx", WRONG + ODD + "y0 = Gather(table, far) y1 = Gather(table, far)")
     text = outcome("audit m --markdown -")[1]
     assert (
         text
@@ -336,28 +337,24 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
         ],
         "partialFingerprints": {"gather/v1": "main graph/tokens: Gather: proved-if"},
     }
-    strict = json.loads(outcome("audit m --sarif - --fail-on proved-if")[1])
+    strict = json_of("audit m --sarif - --fail-on proved-if")
     assert {one["level"] for one in strict["runs"][0]["results"]} == {"error"}
 
 
 def test_the_uri_of_sarif_is_relative_and_encoded() -> None:
     path = save("a#b?%:c[é].onnx", WRONG)
     for given in (path, str(Path(path).absolute())):
-        (one,) = json.loads(outcome("audit", given, "--sarif", "-")[1])["runs"][0][
-            "results"
-        ]
+        (one,) = json_of("audit --sarif -", given)["runs"][0]["results"]
         place = one["locations"][0]["physicalLocation"]["artifactLocation"]
         assert place == {"uri": "a%23b%3F%25%3Ac%5B%C3%A9%5D.onnx"}
 
 
 def test_the_message_of_sarif_has_no_placeholder_and_no_link() -> None:
-    name = "{0} [see](https://example.org) [a]"
-    save("m.onnx", node("Gather", ["table", "far"], "row", name))
-    (one,) = json.loads(outcome("audit m.onnx --sarif -")[1])["runs"][0]["results"]
-    start = (
-        "{{0}} \\[see](https://example.org) [a] (Gather, main graph): indices[1] is 9"
-    )
-    assert one["message"]["text"].startswith(start)
+    save("m.onnx", '["{0} [see](https://example.org) [a]"] row = Gather(table, far)')
+    (one,) = json_of("audit m.onnx --sarif -")["runs"][0]["results"]
+    name = "{{0}} \\[see](https://example.org) [a]"
+    text = one["message"]["text"]
+    assert text.startswith(f"{name} (Gather, main graph): indices[1] is 9")
 
 
 NAME = (
@@ -368,35 +365,33 @@ NAME = (
 
 @POSIX
 @pytest.mark.parametrize(
-    "option", ["--junit", "--markdown", "--sarif", "--json", "--html", ""]
+    "option", ["--junit=-", "--markdown=-", "--sarif=-", "--json=-", "--html=-", ""]
 )
 def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
-    nodes = [
-        node("Gather", ["table", "far"], "row", NAME),
-        node("Gather", ["table", NAME], "y"),
-    ]
-    made = model(nodes, [info(NAME, INT64, ["b"])], ["row", "y"], [TABLE, FAR])
+    made = network(WRONG + "y = Gather(table, ids)")
+    first, second = made.graph.node
+    first.name = second.input[1] = made.graph.input[0].name = NAME
     file = "a\x1b[31m|`<b>\n.onnx"
     Path(file).write_bytes(made.SerializeToString())
-    result = call("audit", file, *([f"{option}=-"] if option else []))
+    result = call(f"audit {option}", file)
     text = result.stdout_bytes.decode()
     assert result.exit_code == 1
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e]", text)
-    if option == "--junit":
+    if option == "--junit=-":
         root = ET.fromstring(text)
         assert printable(file) in {suite.get("name") for suite in root}
-    elif option == "--sarif":
+    elif option == "--sarif=-":
         assert not re.search(
             r"(?<!\\)\\[^\\\"]", json.dumps(json.loads(text), ensure_ascii=False)
         )
-    elif option == "--json":
+    elif option == "--json=-":
         assert [one["node"] for one in json.loads(text)["gathers"]] == [NAME, "y"]
-    elif option == "--markdown":
+    elif option == "--markdown=-":
         assert not re.search(r"(?<!\\)[<`\[]", text)
         assert all(
             line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines()
         )
-    elif option == "--html":
+    elif option == "--html=-":
         assert "<script>alert" not in text
     else:
         assert all(
@@ -413,23 +408,19 @@ def test_the_columns_of_a_table_stand_below_one_another() -> None:
 
 
 def test_a_gather_that_computes_shapes_is_not_refused() -> None:
-    nodes = [
-        node("Shape", ["ids"], "shape"),
-        node("Cast", ["shape"], "odd", to=TensorProto.STRING),
-        node("Gather", ["odd", "zero"], "one", "of_odd"),
-        node("Cast", ["one"], "count", to=INT64),
-        node("Expand", ["table", "count"], "y"),
-    ]
-    zero = constant("zero", np.array([0]))
-    made = model(nodes, [info("ids", INT64, ["b", 2])], ["y"], [TABLE, zero])
+    nodes = """shape = Shape(ids) odd = Cast<to = 8>(shape)
+        [of_odd] one = Gather(odd, zero)
+        count = Cast<to = 7>(one) y = Expand(table, count)"""
+    made = written(
+        f"(int64[b, 2] ids) => (y) <int64[1] zero = {{0}}> {{ {nodes} }}",
+        constant("table", np.zeros((4, 3), np.float32)),
+    )
     Path("m.onnx").write_bytes(made.SerializeToString())
-    (told,) = json.loads(outcome("audit m.onnx --json")[1])["gathers"]
-    assert (
-        told["shape_computation"],
-        "DataType must be one of" in told["refused"],
-    ) == (True, True)
-    code, text, _ = outcome("audit m.onnx --sarif -")
-    assert (code, json.loads(text)["runs"][0]["results"]) == (0, [])
+    (told,) = json_of("audit m.onnx --json")["gathers"]
+    assert told["shape_computation"]
+    assert "DataType must be one of" in told["refused"]
+    text = output_of("audit m.onnx --sarif -")
+    assert json.loads(text)["runs"][0]["results"] == []
 
 
 STARTS = ("OUT", "not", "providers", "proved", "assumes", "runtime", "note", "next")
@@ -437,7 +428,7 @@ STARTS = ("OUT", "not", "providers", "proved", "assumes", "runtime", "note", "ne
 
 def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
     """The model, the node, the state and the reason of each finding in a baseline."""
-    found = json.loads(Path(path).read_bytes())
+    found = read_json(path)
     assert [*found] == ["schema", "findings"]
     assert found["schema"] == 1
     fields = ["model", "place", "node", "op", "state", "reason"]
@@ -450,13 +441,20 @@ def baseline(path: str = "b.json") -> list[tuple[str, str, str, str]]:
     ]
 
 
-STRICT = ("--fail-on", "proved-if")
 KNOWN = [
     ("../m/a b.onnx", "tokens", "proved-if", ""),
     ("../m/a b.onnx", "wild", "not-proved", ""),
     ("../m/c.onnx", "fixed", "out-of-range", ""),
     ("../m/c.onnx", "odd", "refused", ""),
 ]
+
+
+COMPARED = f"audit m {STRICT} --baseline b.json"
+
+
+def write_baseline(models: str = "m", path: str = "b.json") -> None:
+    """Write all findings of models to a baseline."""
+    succeed(f"audit {models} {STRICT} --write-baseline {path}")
 
 
 @pytest.mark.usefixtures("models")
@@ -466,33 +464,29 @@ class TestBaseline:
         Path("m/d.onnx").unlink()
 
     def test_it_is_sorted_and_has_what_counts(self) -> None:
-        assert call("audit m --write-baseline ci/b.json").exit_code == 0
+        succeed("audit m --write-baseline ci/b.json")
         assert baseline("ci/b.json") == KNOWN[2:]
-        assert (
-            call("audit m/c.onnx m", *STRICT, "--write-baseline", "ci/b.json").exit_code
-            == 0
-        )
+        write_baseline("m/c.onnx m", "ci/b.json")
         assert baseline("ci/b.json") == KNOWN
-        content = Path("ci/b.json").read_bytes()
+        content = read_bytes("ci/b.json")
         assert content.startswith(
             b'{\n  "schema": 1,\n  "findings": [\n    {\n      "model": "../m/a b'
         )
         assert content.endswith(b"}\n  ]\n}\n")
-        assert call("audit m", *STRICT, "--write-baseline", "ci/b.json").exit_code == 0
-        assert Path("ci/b.json").read_bytes() == content
+        write_baseline(path="ci/b.json")
+        assert read_bytes("ci/b.json") == content
 
     def test_a_finding_with_another_condition_is_new(self) -> None:
-        call("audit m", *STRICT, "--write-baseline", "b.json")
-        given = ("audit", "m", *STRICT, "--baseline", "b.json")
-        content = json.loads(Path("b.json").read_bytes())
+        write_baseline()
+        content = read_json("b.json")
         (entry,) = [
             entry for entry in content["findings"] if entry["state"] == "proved-if"
         ]
         assert entry["conditions"] == ["each value of ids is from -4 to 3"]
         # The table had five rows when the baseline was written.
         entry["conditions"] = ["each value of ids is from -5 to 4"]
-        Path("b.json").write_text(json.dumps(content), encoding="utf-8")
-        code, text, _ = outcome(*given)
+        write_json("b.json", content)
+        code, text, _ = outcome(COMPARED)
         assert code == 1
         assert text.endswith(
             "NEW           m/a b.onnx: tokens (Gather, main graph): proved-if: each"
@@ -501,33 +495,24 @@ class TestBaseline:
         )
         # An entry that a person writes may leave the conditions out.
         del entry["conditions"]
-        Path("b.json").write_text(json.dumps(content), encoding="utf-8")
-        assert outcome(*given)[0] == 0
-        assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
-        written = json.loads(Path("b.json").read_bytes())["findings"]
+        write_json("b.json", content)
+        succeed(COMPARED)
+        write_baseline()
+        findings = read_json("b.json")["findings"]
         assert ["each value of ids is from -4 to 3"] in [
-            entry.get("conditions") for entry in written
+            entry.get("conditions") for entry in findings
         ]
 
     def test_nodes_of_one_name_have_an_entry_each(self) -> None:
         """A node without a name has that of its output, which another may have."""
-        small = constant("small", np.zeros((2, 3), np.float32))
-        ids = info("ids", INT64, ["b", 2])
-        x = info("x", FLOAT, ["n"])
-        nodes = [
-            node("Gather", ["table", "ids"], "rows", "same"),
-            node("Gather", ["small", "ids"], "same"),
-            node("Exp", ["x"], "big"),
-            node("Cast", ["big"], "index", to=INT64),
-            node("Gather", ["table", "index"], "values", "same_too"),
-            node("Gather", ["small", "ids"], "same_too"),
-        ]
-        outputs = ["rows", "same", "values", "same_too"]
-        made = model(nodes, [ids, x], outputs, [TABLE, small])
-        Path("m/same.onnx").write_bytes(made.SerializeToString())
-        given = ("audit", "m/same.onnx", *STRICT)
-        call(*given, "--write-baseline", "b.json")
-        entries = json.loads(Path("b.json").read_bytes())["findings"]
+        save(
+            "m/same.onnx",
+            "[same] rows = Gather(table, ids) same = Gather(small, ids)"
+            f" {INDEX} [same_too] values = Gather(table, index)"
+            " same_too = Gather(small, ids)",
+        )
+        write_baseline("m/same.onnx")
+        entries = read_json("b.json")["findings"]
         assert [
             (entry["node"], entry["state"], entry.get("conditions"))
             for entry in entries
@@ -537,26 +522,22 @@ class TestBaseline:
             ("same_too", "not-proved", None),
             ("same_too", "proved-if", ["each value of ids is from -2 to 1"]),
         ]
-        code, text, _ = outcome(*given, "--baseline", "b.json")
-        assert code == 0
+        text = output_of(f"audit m/same.onnx {STRICT} --baseline b.json")
         assert text.endswith("baseline      b.json: 4 known findings, 0 new, 0 gone\n")
 
     def test_known_findings_are_good_and_new_ones_are_told(self) -> None:
-        call("audit m", *STRICT, "--write-baseline", "b.json")
-        given = ("audit", "m", *STRICT, "--baseline", "b.json")
-        code, text, error = outcome(*given)
+        write_baseline()
         last = "baseline      b.json: 4 known findings, 0 new, 0 gone\n"
-        assert (code, error) == (0, "")
-        assert text.endswith(last)
-        save("m/c.onnx", node("Gather", ["table", "far"], "row", "renamed"), ODD)
-        code, text, _ = outcome(*given)
+        assert output_of(COMPARED).endswith(last)
+        save("m/c.onnx", "[renamed] row = Gather(table, far)" + ODD)
+        code, text, _ = outcome(COMPARED)
         assert code == 1
         assert text.endswith(f"""\
 NEW           m/c.onnx: renamed (Gather, main graph): out-of-range: {SAID["fixed"]}
 gone          m/c.onnx: fixed (Gather, main graph): out-of-range
 baseline      b.json: 3 known findings, 1 new, 1 gone
 """)
-        found = json.loads(outcome(*given, "--json")[1])["baseline"]
+        found = json_of(f"{COMPARED} --json")["baseline"]
         entry = {
             "model": "m/c.onnx",
             "place": "main graph",
@@ -572,7 +553,7 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
     def test_a_model_is_the_same_by_whatever_path(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        call("audit m ./m/c.onnx", *STRICT, "--write-baseline", "b.json")
+        write_baseline("m ./m/c.onnx")
         assert [one[:2] for one in baseline()] == [
             ("m/a b.onnx", "tokens"),
             ("m/a b.onnx", "wild"),
@@ -582,34 +563,30 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         Path("other").mkdir()
         monkeypatch.chdir("other")
         for path in ("../m", str(Path("../m").resolve())):
-            told = outcome("audit", path, *STRICT, "--baseline", "../b.json")
-            assert (told[0], told[1].splitlines()[-1]) == (
-                0,
-                "baseline      ../b.json: 4 known findings, 0 new, 0 gone",
-            )
+            text = output_of(f"audit {STRICT} --baseline ../b.json", path)
+            last = "baseline      ../b.json: 4 known findings, 0 new, 0 gone"
+            assert text.splitlines()[-1] == last
 
     def test_a_worse_state_is_new_and_a_better_one_is_known(self) -> None:
-        text = outcome("audit m/c.onnx --write-baseline -")[1]
+        text = output_of("audit m/c.onnx --write-baseline -")
         for state, code in (("proved-if", 1), ("not-proved", 1), ("out-of-range", 0)):
-            Path("b.json").write_text(
-                text.replace("out-of-range", state), encoding="utf-8"
-            )
+            write_text("b.json", text.replace("out-of-range", state))
             told = outcome("audit m/c.onnx --baseline b.json")
             assert (told[0], "0 gone" in told[1]) == (code, True)
-        save("m/c.onnx", ODD, node("Gather", ["table", "ids"], "row", "fixed"))
-        assert outcome("audit m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 0
+        save("m/c.onnx", ODD + "[fixed] row = Gather(table, ids)")
+        succeed(f"audit m/c.onnx {STRICT} --baseline b.json")
         refused = text.replace("out-of-range", "refused")
-        Path("b.json").write_text(refused, encoding="utf-8")
-        assert outcome("audit m/c.onnx", *STRICT, "--baseline", "b.json")[0] == 1
+        write_text("b.json", refused)
+        assert outcome(f"audit m/c.onnx {STRICT} --baseline b.json")[0] == 1
 
     def test_reasons_stay_where_the_finding_does(self) -> None:
-        call("audit m", *STRICT, "--write-baseline", "b.json")
-        found = json.loads(Path("b.json").read_bytes())
+        write_baseline()
+        found = read_json("b.json")
         for one in found["findings"]:
             one["reason"] = f"why {one['node']}"
-        Path("b.json").write_text(json.dumps(found), encoding="utf-8")
-        save("m/a b.onnx", OPEN, node("Gather", ["table", "far"], "row", "wild"))
-        assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        write_json("b.json", found)
+        save("m/a b.onnx", OPEN + "[wild] row = Gather(table, far)")
+        write_baseline()
         assert baseline() == [
             ("m/a b.onnx", "tokens", "proved-if", "why tokens"),
             ("m/a b.onnx", "wild", "out-of-range", ""),
@@ -618,43 +595,43 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
         ]
 
     def test_a_model_that_was_not_audited_keeps_its_entries(self) -> None:
-        call("audit m", *STRICT, "--write-baseline", "b.json")
+        write_baseline()
         before = baseline()
         Path("m/c.onnx").write_bytes(b"none")
-        code, _, error = outcome("audit m", *STRICT, "--write-baseline", "b.json")
+        code, _, error = outcome(f"audit m {STRICT} --write-baseline b.json")
         assert (code, baseline()) == (2, before)
         assert (
             error
             == "Error: m/c.onnx: must be an ONNX model, got bytes that are cut short,"
             " or no model\nwritten: b.json\n"
         )
-        given = ("audit", "m/a b.onnx", *STRICT, "--baseline", "b.json")
-        assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 0 gone\n")
+        given = (f"audit {STRICT} --baseline b.json", "m/a b.onnx")
+        assert output_of(*given).endswith("b.json: 2 known findings, 0 new, 0 gone\n")
         Path("m/c.onnx").unlink()
-        assert outcome(*given)[1].endswith("b.json: 2 known findings, 0 new, 2 gone\n")
-        assert call("audit m", *STRICT, "--write-baseline", "b.json").exit_code == 0
+        assert output_of(*given).endswith("b.json: 2 known findings, 0 new, 2 gone\n")
+        write_baseline()
         assert baseline() == before[:2]
 
     def test_reports_tell_known_findings_from_new_ones(self) -> None:
         call("audit m/c.onnx --write-baseline b.json")
-        found = json.loads(Path("b.json").read_bytes())
+        found = read_json("b.json")
         found["findings"] = [one | {"reason": "old"} for one in found["findings"][:1]]
-        Path("b.json").write_text(json.dumps(found), encoding="utf-8")
-        given = ("audit", "m/c.onnx", "--baseline", "b.json")
-        root = ET.fromstring(outcome(*given, "--junit", "-")[1])
+        write_json("b.json", found)
+        given = "audit m/c.onnx --baseline b.json"
+        root = ET.fromstring(outcome(f"{given} --junit -")[1])
         texts = [(one.tag, one.text) for case in root.iter("testcase") for one in case]
         assert texts == [
             ("skipped", f"known: {SAID['fixed']} (old)"),
             ("failure", SAID["odd"]),
         ]
-        text = outcome(*given, "--markdown", "-")[1]
+        text = outcome(f"{given} --markdown -")[1]
         assert text.startswith(
             "## 1 of 1: a wrong input can leave an axis; 1 has a gather "
         )
         assert "\n\n1 new finding in 1 model.\n\n" in text
         assert "- **known out-of-range** m/c.onnx: fixed " in text
         assert "- **new refused** m/c.onnx: odd " in text
-        (run,) = json.loads(outcome(*given, "--sarif", "-")[1])["runs"]
+        (run,) = json_of(f"{given} --sarif -")["runs"]
         told = [
             (one["baselineState"], one.get("suppressions")) for one in run["results"]
         ]
@@ -665,18 +642,23 @@ baseline      b.json: 3 known findings, 1 new, 1 gone
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
+        *rows_of("""
+[]
+b.json: $ must be `object`, got `array`
+
+{"schema": 2, "findings": []}
+b.json: $.schema must be a value that docs/models.md lists, got 2
+
+{"schema": 1}
+b.json: $ must have findings
+
+{"schema": 1, "findings": [{}]}
+b.json: $.findings[0] must have model
+
+{"schema": 1, "findings": [{"model": 1}]}
+b.json: $.findings[0].model must be `str`, got `int`
+"""),
         ("", "b.json: $ must be whole JSON, got an empty or cut file"),
-        ("[]", "b.json: $ must be `object`, got `array`"),
-        (
-            '{"schema": 2, "findings": []}',
-            "b.json: $.schema must be a value that docs/models.md lists, got 2",
-        ),
-        ('{"schema": 1}', "b.json: $ must have findings"),
-        ('{"schema": 1, "findings": [{}]}', "b.json: $.findings[0] must have model"),
-        (
-            '{"schema": 1, "findings": [{"model": 1}]}',
-            "b.json: $.findings[0].model must be `str`, got `int`",
-        ),
         (
             (
                 '{"schema": 1, "findings": [{"model": "m", "place": "p", "node": "n",'
@@ -701,44 +683,41 @@ def test_a_broken_baseline_is_one_sentence(
     option: str, content: str, sentence: str
 ) -> None:
     path = save("m.onnx", WRONG)
-    Path("b.json").write_text(content, encoding="utf-8")
-    assert outcome("audit", path, option, "b.json") == (2, "", f"Error: {sentence}\n")
-    assert Path("b.json").read_text(encoding="utf-8") == content
+    write_text("b.json", content)
+    assert error_of(f"audit {path} {option} b.json") == sentence
+    assert read_text("b.json") == content
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (["--baseline", "none.json"], "none.json: no such file or directory"),
-        (
-            ["--write-baseline", "m.onnx"],
-            "m.onnx must not be written, as it is an input",
-        ),
-        (
-            ["--baseline", "b.json", "--json=b.json"],
-            "b.json must not be written, as it is an input",
-        ),
-        (
-            ["--sarif", "./m.onnx"],
-            "./m.onnx must not be written, as it is an input: m.onnx",
-        ),
-        (
-            ["--sarif", "x", "--write-baseline", "x"],
-            "x must not be written twice, for --sarif and --write-baseline",
-        ),
-    ],
+    rows_of("""
+--baseline none.json
+none.json: no such file or directory
+
+--write-baseline m.onnx
+m.onnx must not be written, as it is an input
+
+--baseline b.json --json=b.json
+b.json must not be written, as it is an input
+
+--sarif ./m.onnx
+./m.onnx must not be written, as it is an input: m.onnx
+
+--sarif x --write-baseline x
+x must not be written twice, for --sarif and --write-baseline
+"""),
 )
 def test_what_cannot_be_read_or_written_is_one_sentence(
-    arguments: list[str], sentence: str
+    arguments: str, sentence: str
 ) -> None:
     path = save("m.onnx", WRONG)
-    content = Path(path).read_bytes()
-    assert outcome("audit", path, *arguments) == (2, "", f"Error: {sentence}\n")
-    assert Path(path).read_bytes() == content
+    content = read_bytes(path)
+    assert error_of(f"audit {path} {arguments}") == sentence
+    assert read_bytes(path) == content
 
 
 def test_a_baseline_is_compared_or_written() -> None:
-    both = ("--baseline", "b.json", "--write-baseline", "c.json")
-    code, _, error = outcome("audit", save("m.onnx", WRONG), *both)
+    save("m.onnx", WRONG)
+    error = error_of("audit m.onnx --baseline b.json --write-baseline c.json")
     said = "--baseline must come without --write-baseline, which compares with FILE too"
-    assert (code, error.endswith(f"Error: {said}\n")) == (2, True)
+    assert error == said

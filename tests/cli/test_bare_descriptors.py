@@ -9,8 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DATA_4X3, DESC, changed, files, outcome, program
+from command_line import (
+    DATA_4X3,
+    DESC,
+    changed,
+    error_of,
+    files,
+    json_of,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_json,
+    succeed,
+    write_json,
+    write_text,
+)
 from fake_directml import done, fake_folder
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.lanes.python import ModelLane
@@ -23,26 +39,21 @@ BARE = og.to_dict(DESC)
 RELU: dict[str, Any] = {"type": "DML_OPERATOR_ACTIVATION_RELU", "desc": {}}
 DRAWN = ("both ends of each axis", "random bits", "wild indices")
 TOLD = f"without data, so three cases are drawn: {', '.join(DRAWN)}"
-ELEMENTS = og.GatherElementsDesc(
-    og.TensorDesc("INT32", [2, 3]),
-    og.TensorDesc("INT64", [2, 2]),
-    og.TensorDesc("INT32", [2, 2]),
-    axis=1,
-)
+ELEMENTS = descriptor("GATHER_ELEMENTS: INT32 2x3, INT64 2x2, INT32 2x2, 1")
 LEFT_OUT = "left out, as only gathers are translated"
 INPUTS = "--inputs must come with a model or with one descriptor alone"
 
 
 def write(content: Any, path: str = "bare.json") -> str:
-    Path(path).write_text(json.dumps(content), encoding="utf-8")
+    write_json(path, content)
     return path
 
 
-def inputs(indices: Any = ((2, 7),)) -> tuple[str, str]:
+def inputs(indices: Any = ((2, 7),)) -> str:
     """Write the inputs of DESC; return the option that gives them."""
     places = np.array(indices, np.uint32)
     np.savez("in.npz", InputTensor=DATA_4X3, IndicesTensor=places)
-    return "--inputs", "in.npz"
+    return "--inputs in.npz"
 
 
 def changed_desc(**fields: Any) -> dict[str, Any]:
@@ -54,33 +65,26 @@ def changed_desc(**fields: Any) -> dict[str, Any]:
 
 class TestOne:
     def test_convert_writes_one_model(self) -> None:
-        assert outcome("convert", write(BARE)) == (0, "bare.json -> bare.onnx\n", "")
-        made = Path("bare.onnx").read_bytes()
+        assert output_of(f"convert {write(BARE)}") == "bare.json -> bare.onnx\n"
+        made = read_bytes("bare.onnx")
         assert made == og.to_onnx(DESC).SerializeToString()
 
     def test_certify_proves_its_model(self) -> None:
-        assert outcome("certify", write(BARE)) == (
-            0,
-            (
-                "policy clamp: an index out of range is clamped\n"
-                "bare.json: clamp, portable: proved\n"
-                "1 proved, 0 refuted, 0 undecided\n"
-            ),
-            "",
+        assert output_of(f"certify {write(BARE)}") == (
+            "policy clamp: an index out of range is clamped\n"
+            "bare.json: clamp, portable: proved\n"
+            "1 proved, 0 refuted, 0 undecided\n"
         )
 
     def test_show_shows_it(self) -> None:
-        code, text, error = outcome("show", write(BARE))
-        assert (code, error) == (0, "")
+        text = output_of(f"show {write(BARE)}")
         assert text.splitlines()[:3] == ["bare.json", "", "DML_GATHER_OPERATOR_DESC"]
-        (gather,) = json.loads(outcome("show bare.json --json")[1])[
-            "dispatchables"
-        ].values()
+        (gather,) = json_of("show bare.json --json")["dispatchables"].values()
         assert gather["descriptor"] == BARE
         assert gather["out_of_range"] == "clamp"
 
     def test_check_draws_three_cases(self) -> None:
-        code, text, error = outcome("check", write(BARE))
+        code, text, error = outcome(f"check {write(BARE)}")
         assert (code, error) == (0, f"bare.json: {TOLD}\n")
         # Indices that are drawn are no fault of the file, so that no note is there.
         assert text.partition("\n\n")[2].splitlines() == [
@@ -94,16 +98,12 @@ class TestOne:
 
     def test_check_takes_a_target_an_opset_and_a_policy(self) -> None:
         write(BARE)
-        for options in (
-            ["--target", "portable"],
-            ["--opset", "18"],
-            ["--wrap"],
-            ["--lanes", "cpu@portable"],
-            ["--out-of-range", "error"],
-        ):
-            code, text, _ = outcome("check bare.json", *options)
-            assert (code, "3 cases, 3 PASS" in text) == (0, True), options
-        code, _, error = outcome("check bare.json --out-of-range error")
+        for option in ("target portable", "opset 18", "wrap", "lanes cpu@portable"):
+            _, text, error = outcome(f"check bare.json --{option}")
+            assert error == f"bare.json: {TOLD}\n"
+            assert "3 cases, 3 PASS" in text
+        _, text, error = outcome("check bare.json --out-of-range error")
+        assert "3 cases, 3 PASS" in text
         assert error == (
             "bare.json: without data, so three cases are drawn: both ends of each axis,"
             " random bits, extreme data\n"
@@ -111,8 +111,7 @@ class TestOne:
 
     def test_check_takes_inputs(self) -> None:
         write(BARE)
-        code, text, error = outcome("check bare.json", *inputs())
-        assert (code, error) == (0, "")
+        text = output_of(f"check bare.json {inputs()}")
         assert text.partition("\n\n")[2].splitlines() == [
             "                             cpu",
             "bare.json: the given inputs  PASS",
@@ -129,37 +128,33 @@ class TestOne:
 
     def test_explain_is_by_names(self) -> None:
         write(BARE)
-        assert outcome("explain bare.json --at 3,1") == (
-            0,
-            "output[3,1] = input[3, IndicesTensor[0,1]]\n",
-            "",
+        assert (
+            output_of("explain bare.json --at 3,1")
+            == "output[3,1] = input[3, IndicesTensor[0,1]]\n"
         )
         code, text, error = outcome("explain bare.json --json")
         assert (code, error, len(json.loads(text))) == (0, "", 8)
-        assert outcome("explain bare.json --at 1,0", *inputs([[2, 0]])) == (
-            0,
-            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
-            "",
+        assert (
+            output_of(f"explain bare.json --at 1,0 {inputs([[2, 0]])}")
+            == "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         )
 
     def test_run_asks_for_inputs(self) -> None:
-        code, text, error = outcome("run", write(BARE))
-        assert (code, text) == (2, "")
         assert (
-            error.splitlines()[-1]
-            == "Error: --inputs FILE.npz must come with bare.json, which has no data"
+            error_of(f"run {write(BARE)}")
+            == "--inputs FILE.npz must come with bare.json, which has no data"
         )
 
     @pytest.mark.parametrize(
         ("options", "printed", "elements"),
         [
             (
-                [],
+                "",
                 "2, 7, 5, 10, 8, 11, 11, 11",
                 "7 under directml, 2 under clamp; for the other: --out-of-range clamp",
             ),
             (
-                ["--out-of-range", "clamp"],
+                "--out-of-range clamp",
                 "2, 2, 5, 5, 8, 8, 11, 11",
                 (
                     "2 under clamp, 7 under directml; for the other: --out-of-range"
@@ -167,7 +162,7 @@ class TestOne:
                 ),
             ),
             (
-                ["--out-of-range", "clamp", "--target", "portable"],
+                "--out-of-range clamp --target portable",
                 "2, 2, 5, 5, 8, 8, 11, 11",
                 (
                     "2 under clamp, 7 under directml; for the other: --out-of-range"
@@ -177,10 +172,10 @@ class TestOne:
         ],
     )
     def test_run_prints_directml_s_elements(
-        self, options: list[str], printed: str, elements: str
+        self, options: str, printed: str, elements: str
     ) -> None:
         write(BARE)
-        assert outcome("run bare.json", *inputs(), *options) == (
+        assert outcome(f"run bare.json {inputs()} {options}") == (
             0,
             f"Resource 'OutputTensor': {printed}\n",
             (
@@ -191,24 +186,19 @@ class TestOne:
 
     def test_run_fails_at_an_index_under_error(self) -> None:
         write(BARE)
-        given = ("run", "bare.json", *inputs(), "--out-of-range", "error")
-        assert outcome(*given) == (
-            1,
-            "",
-            "Error: bare.json: IndicesTensor[0,1] must be in [0, 3), got 7\n",
+        given = f"run bare.json {inputs()} --out-of-range error"
+        assert (
+            error_of(given, code=1)
+            == "bare.json: IndicesTensor[0,1] must be in [0, 3), got 7"
         )
 
     def test_inputs_that_do_not_fit_are_refused(self) -> None:
         write(BARE)
         np.savez("in.npz", InputTensor=DATA_4X3, IndicesTensor=np.zeros((1, 3), "u4"))
         for command in ("run", "check", "explain"):
-            assert outcome(command, "bare.json", "--inputs", "in.npz") == (
-                2,
-                "",
-                (
-                    "Error: bare.json: input 'IndicesTensor' must be UINT32 [1, 2], got"
-                    " uint32 [1, 3]\n"
-                ),
+            assert error_of(f"{command} bare.json --inputs in.npz") == (
+                "bare.json: input 'IndicesTensor' must be UINT32 [1, 2], got"
+                " uint32 [1, 3]"
             )
 
     def test_repro_finds_a_difference(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,50 +251,44 @@ class TestForms:
 
     def test_comments_and_trailing_commas_are_read(self) -> None:
         text = json.dumps(BARE)
-        Path("bare.json").write_text(f"// by hand\n{text[:-1]},}}", encoding="utf-8")
+        write_text("bare.json", f"// by hand\n{text[:-1]},}}")
         (dispatch,) = load("bare.json").dispatches
         assert dispatch.descriptor == DESC
 
     def test_inputs_may_be_owned_by_dml(self) -> None:
         owned = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [4, 3], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
-            og.TensorDesc("UINT32", [1, 2], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
+            tensor_desc("FLOAT32 4x3 flags DML_TENSOR_FLAG_OWNED_BY_DML"),
+            tensor_desc("UINT32 1x2 flags DML_TENSOR_FLAG_OWNED_BY_DML"),
             DESC.output_tensor,
             axis=1,
             index_dimensions=1,
         )
         (dispatch,) = load(write(og.to_dict(owned))).dispatches
         assert dispatch.descriptor == owned
-        code, text, _ = outcome("check bare.json")
-        assert (code, "3 cases, 3 PASS" in text) == (0, True)
-        assert outcome("run bare.json", *inputs([[2, 0]])) == (
-            0,
-            "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
-            "",
+        text = succeed("check bare.json")
+        assert "3 cases, 3 PASS" in text
+        assert (
+            output_of(f"run bare.json {inputs([[2, 0]])}")
+            == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
         )
 
     def test_tensors_with_strides_are_buffers(self) -> None:
-        strided = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [4, 3], [1, 4]),
-            og.TensorDesc("UINT32", [1, 2]),
-            og.TensorDesc("FLOAT32", [4, 2], [3, 1]),
-            axis=1,
-            index_dimensions=1,
+        strided = descriptor(
+            "GATHER: FLOAT32 4x3 strides 1x4, UINT32 1x2, FLOAT32 4x2 strides 3x1, 1, 1"
         )
         write(og.to_dict(strided))
-        code, text, _ = outcome("check bare.json")
-        assert (code, "3 cases, 3 PASS" in text) == (0, True)
-        assert "clamp, portable: proved" in outcome("certify bare.json")[1]
+        text = succeed("check bare.json")
+        assert "3 cases, 3 PASS" in text
+        assert "clamp, portable: proved" in output_of("certify bare.json")
         np.savez(
             "in.npz",
             InputTensor=np.arange(12, dtype=np.float32),
             IndicesTensor=np.array([[2, 0]], np.uint32),
         )
         # The gaps of the output are zero.
-        assert outcome("run bare.json --inputs in.npz") == (
-            0,
-            "Resource 'OutputTensor': 8, 0, 0, 9, 1, 0, 10, 2, 0, 11, 3\n",
-            "",
+        assert (
+            output_of("run bare.json --inputs in.npz")
+            == "Resource 'OutputTensor': 8, 0, 0, 9, 1, 0, 10, 2, 0, 11, 3\n"
         )
 
     @pytest.mark.parametrize(
@@ -348,26 +332,21 @@ class TestForms:
     ) -> None:
         write(content)
         for command in ("check", "certify", "show", "convert", "run"):
-            assert outcome(command, "bare.json") == (
-                2,
-                "",
-                f"Error: bare.json: {sentence}\n",
-            ), command
+            assert error_of(f"{command} bare.json") == f"bare.json: {sentence}", command
 
     def test_a_rule_that_is_broken_names_the_place_in_the_file(self) -> None:
         wrong = changed_desc(Axis=7)
         write(wrong)
         write([BARE, wrong], "list.json")
         for path, place in (("bare.json", "$.desc"), ("list.json", "$[1].desc")):
-            code, text, error = outcome("show", path)
-            assert (code, text) == (1, "")
-            assert error.startswith(f"Error: {path}: {place}: Axis must be ")
-            assert len(error.splitlines()) == 1
-            code, text, error = outcome("check", path)
+            assert error_of(f"show {path}", code=1).startswith(
+                f"{path}: {place}: Axis must be "
+            )
+            code, text, error = outcome(f"check {path}")
             assert (code, error) == (1, "")
             assert f"INVALID   {path}: {place}: Axis must be " in text
             (invalid,) = read_report(
-                outcome("check", path, "--json")[1].encode()
+                outcome(f"check {path} --json")[1].encode()
             ).invalid
             assert invalid.file == path
             assert invalid.reason.startswith(f"{place}: Axis must be ")
@@ -375,8 +354,7 @@ class TestForms:
     def test_a_field_that_is_nearly_right_is_told(self) -> None:
         tensor = {**BARE["desc"]["InputTensor"], "Stride": [3, 1]}
         write([BARE, changed_desc(InputTensor=tensor)])
-        code, _, error = outcome("show bare.json")
-        assert (code, error) == (
+        assert outcome("show bare.json")[::2] == (
             0,
             (
                 "bare.json: $[1].desc.InputTensor has no field 'Stride', so it is"
@@ -388,21 +366,19 @@ class TestForms:
 class TestLists:
     def test_convert_numbers_the_models(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("convert list.json") == (
-            0,
-            "list.json -> list.1.onnx\nlist.json -> list.2.onnx\n",
-            "",
+        assert (
+            output_of("convert list.json")
+            == "list.json -> list.1.onnx\nlist.json -> list.2.onnx\n"
         )
         for path, desc in (("list.1.onnx", DESC), ("list.2.onnx", ELEMENTS)):
-            assert Path(path).read_bytes() == og.to_onnx(desc).SerializeToString()
+            assert read_bytes(path) == og.to_onnx(desc).SerializeToString()
 
     def test_a_list_of_one_is_one_descriptor(self) -> None:
         write([BARE], "list.json")
-        assert outcome("convert list.json") == (0, "list.json -> list.1.onnx\n", "")
-        code, text, _ = outcome("run list.json", *inputs([[2, 0]]))
-        assert (code, text) == (
-            0,
-            "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
+        assert output_of("convert list.json") == "list.json -> list.1.onnx\n"
+        assert (
+            output_of(f"run list.json {inputs([[2, 0]])}")
+            == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
         )
 
     def test_other_operators_are_left_out(self) -> None:
@@ -441,34 +417,23 @@ class TestLists:
 
     def test_explain_takes_one_by_its_number(self) -> None:
         write([BARE, og.to_dict(ELEMENTS)], "list.json")
-        assert outcome("explain list.json --dispatch 2 --at 1,0") == (
-            0,
-            "output[1,0] = input[1, IndicesTensor[1,0]]\n",
-            "",
+        assert (
+            output_of("explain list.json --dispatch 2 --at 1,0")
+            == "output[1,0] = input[1, IndicesTensor[1,0]]\n"
         )
-        assert outcome("explain list.json --dispatch 3") == (
-            2,
-            "",
-            (
-                "Error: list.json: the file must have 3 gathers for --dispatch 3, got"
-                " 2\n"
-            ),
+        assert error_of("explain list.json --dispatch 3") == (
+            "list.json: the file must have 3 gathers for --dispatch 3, got 2"
         )
 
     def test_inputs_are_for_one_descriptor(self) -> None:
         write([BARE, BARE], "list.json")
-        rule = f"Error: {INPUTS}, got list.json, which has 2\n"
-        for command in (["check"], ["explain"], ["repro", "-o", "out"]):
-            given = (command[0], "list.json", *command[1:], *inputs())
-            assert outcome(*given) == (2, "", rule), command
-        for given in ((), inputs()):
-            assert outcome("run list.json", *given) == (
-                2,
-                "",
-                (
-                    "Error: list.json: run takes a program, or one descriptor with"
-                    " --inputs FILE.npz, got 2 descriptors\n"
-                ),
+        for command in ("check", "explain", "repro -o out"):
+            error = error_of(f"{command} list.json {inputs()}")
+            assert error == f"{INPUTS}, got list.json, which has 2", command
+        for given in ("", inputs()):
+            assert error_of(f"run list.json {given}") == (
+                "list.json: run takes a program, or one descriptor with"
+                " --inputs FILE.npz, got 2 descriptors"
             )
 
     def test_repro_tries_all_of_them(self) -> None:
@@ -478,8 +443,8 @@ class TestLists:
             "6 cases pass on lane cpu: nothing to reproduce\n",
             f"list.json: $[0], $[1]: {TOLD}\n",
         )
-        given = ("repro", "list.json", "-o", "out", "--case", "2")
-        assert outcome(*given) == (
+        given = "repro list.json -o out --case 2"
+        assert outcome(given) == (
             2,
             f"list.json: $[0], $[1]: {TOLD}\n"[:0],
             (
@@ -491,13 +456,7 @@ class TestLists:
         )
 
     def test_what_is_too_large_to_draw_is_left_out(self) -> None:
-        large = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [2**23, 1]),
-            og.TensorDesc("UINT32", [1, 2]),
-            og.TensorDesc("FLOAT32", [2, 1]),
-            axis=0,
-            index_dimensions=1,
-        )
+        large = descriptor(f"GATHER: FLOAT32 {2**23}x1, UINT32 1x2, FLOAT32 2x1, 0, 1")
         write([BARE, og.to_dict(large)], "list.json")
         code, text, error = outcome("check list.json")
         assert (code, error) == (
@@ -510,13 +469,9 @@ class TestLists:
         )
         assert "cpu: 3 cases, 3 PASS" in text
         write(og.to_dict(large))
-        assert outcome("check bare.json") == (
-            2,
-            "",
-            (
-                "Error: bare.json: the tensors must have at most 33,554,432 bytes to be"
-                " drawn; --inputs FILE.npz gives data\n"
-            ),
+        assert error_of("check bare.json") == (
+            "bare.json: the tensors must have at most 33,554,432 bytes to be"
+            " drawn; --inputs FILE.npz gives data"
         )
 
 
@@ -525,12 +480,12 @@ class TestProgramsWithoutData:
 
     def unused(self) -> str:
         path = program("p.json")
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
         gather = content["dispatchables"]["gather"]
         return changed(path, dispatchables={"gather": gather, "unused": gather})
 
     def test_check_has_both_sorts_of_cases(self) -> None:
-        code, text, error = outcome("check", self.unused())
+        code, text, error = outcome(f"check {self.unused()}")
         assert (code, error) == (0, f"p.json: $.dispatchables.unused: {TOLD}\n")
         assert text.partition("\n\n")[2].splitlines()[1:5] == [
             "p.json: $.commands[0] (gather)           PASS",
@@ -541,27 +496,25 @@ class TestProgramsWithoutData:
 
     def test_explain_has_the_data_of_the_dispatch(self) -> None:
         path = self.unused()
-        assert outcome("explain", path, "--at", "1,0") == (
-            0,
-            "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n",
-            "",
+        assert (
+            output_of(f"explain {path} --at 1,0")
+            == "output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         )
-        assert outcome("explain", path, "--at", "1,0", "--dispatch", "2") == (
-            0,
-            "output[1,0] = input[1, IndicesTensor[0,0]]\n",
-            "",
+        assert (
+            output_of(f"explain {path} --at 1,0 --dispatch 2")
+            == "output[1,0] = input[1, IndicesTensor[0,0]]\n"
         )
 
     def test_the_page_draws_the_data_of_the_dispatch(self) -> None:
-        assert outcome("show", self.unused(), "--html=page.html")[0] == 0
+        succeed(f"show {self.unused()} --html=page.html")
         assert Path("page.html").stat().st_size > 1000
 
     def test_convert_tells_nothing_of_drawn_indices(self) -> None:
         path = self.unused()
         wild = {"initialValuesDataType": "UINT32", "initialValues": [2, 7]}
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
         changed(path, resources={**content["resources"], "indices": wild})
-        code, _, error = outcome("convert", path, "-o", "d")
+        code, _, error = outcome(f"convert {path} -o d")
         assert code == 0
         assert error == (
             "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
@@ -571,17 +524,12 @@ class TestProgramsWithoutData:
         )
 
     @pytest.mark.parametrize(
-        "command",
-        [["check"], ["certify"], ["show"], ["repro", "-o", "out"]],
-        ids=lambda words: words[0],
+        "command", ["check", "certify", "show", "convert", "repro -o out"]
     )
-    def test_a_program_without_a_gather_is_a_sentence(self, command: list[str]) -> None:
+    def test_a_program_without_a_gather_is_a_sentence(self, command: str) -> None:
         path = changed(program("p.json"), dispatchables={}, commands=[])
-        assert outcome(command[0], path, *command[1:]) == (
-            2,
-            "",
-            "Error: p.json: $.dispatchables must hold a gather\n",
-        )
+        sentence = "p.json: $.dispatchables must hold a gather"
+        assert error_of(f"{command} {path}") == sentence
 
 
 @stand_in
@@ -591,9 +539,7 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
     folder.mkdir()
     by_formula = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
     lane = f"directml-dll={fake_folder(folder, done(by_formula))}"
-    given = ("check", "bare.json", *inputs(), "--lanes", "cpu", "--lane", lane)
-    code, text, error = outcome(*given)
-    assert (code, error) == (0, "")
+    text = output_of(f"check bare.json {inputs()} --lanes cpu --lane", lane)
     # Both run a descriptor, so that nothing is said of a file.
     assert text.partition("\n\n")[2].splitlines()[:2] == [
         "                             cpu   directml-dll",
@@ -603,17 +549,7 @@ def test_directml_itself_runs_it(tmp_path: Path) -> None:
         "cpu: 1 case, 1 PASS",
         "directml-dll: 1 case, 1 PASS, 1 with DirectML's formula",
     ]
-    code, text, error = outcome("run bare.json --provider directml-dll")
-    assert (code, text) == (2, "")
-    assert (
-        error.splitlines()[-1]
-        == "Error: --inputs FILE.npz must come with bare.json, which has no data"
-    )
-    given = ("run", "bare.json", *inputs(), "--provider", "directml-dll")
-    code, text, error = outcome(*given)
-    assert (code, text) == (2, "")
-    assert (
-        error.splitlines()[-1]
-        == "Error: --provider directml-dll must come with a program that has data;"
+    assert error_of(f"run bare.json {inputs()} --provider directml-dll") == (
+        "--provider directml-dll must come with a program that has data;"
         " onnxgather check bare.json --lanes directml-dll runs a descriptor alone"
     )

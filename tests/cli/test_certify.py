@@ -13,7 +13,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import DESC, POSIX, SIGNED_DESC, outcome, program
+from command_line import (
+    DESC,
+    POSIX,
+    SIGNED_DESC,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_json,
+)
+from messages import rows_of
+from short_descriptors import tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -35,8 +46,8 @@ def model(out_of_range: og.OutOfRange = "clamp", path: str = "m.onnx") -> str:
 def swapped(axis: int = 1, width: int = 3, index_type: str = "UINT32") -> og.GatherDesc:
     """Two columns or rows of four rows."""
     return og.GatherDesc(
-        og.TensorDesc("FLOAT32", [4, width]),
-        og.TensorDesc(index_type, [1, 2]),
+        tensor_desc(f"FLOAT32 4x{width}"),
+        tensor_desc(f"{index_type} 1x2"),
         og.TensorDesc("FLOAT32", [4, 2] if axis else [2, width]),
         axis=axis,
         index_dimensions=1,
@@ -66,13 +77,9 @@ policy error: an index out of range is an error
 def test_a_model_of_others_is_a_finding_where_it_is_refuted() -> None:
     program("a.json")
     given = ("certify", "a.json", "--model", model("zero"), "--out-of-range")
-    assert outcome(*given, "zero") == (
-        0,
-        (
-            "policy zero: an index out of range gives 0\n"
-            f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n"
-        ),
-        "",
+    assert output_of(*given, "zero") == (
+        "policy zero: an index out of range gives 0\n"
+        f"{WHERE}: zero, m.onnx: proved\n1 proved, 0 refuted, 0 undecided\n"
     )
     code, text, error = outcome(*given, "clamp")
     _, first, last = text.splitlines()
@@ -89,13 +96,13 @@ def test_an_undecided_one_is_a_finding_if_asked() -> None:
         f"{CLAMP}{WHERE}: clamp, m.onnx: undecided: the operator Clap\n0 proved, 0"
         " refuted, 1 undecided\n"
     )
-    given = ("certify", "a.json", "--model", "m.onnx", "--out-of-range", "clamp")
+    given = "certify a.json --model m.onnx --out-of-range clamp"
     changed = (
         "m.onnx: its metadata of onnxgather are of another graph, so it is read as any"
         " ONNX model\n"
     )
-    assert outcome(*given) == (0, told, changed)
-    assert outcome(*given, "--fail-on", "undecided") == (1, told, changed)
+    assert outcome(given) == (0, told, changed)
+    assert outcome(f"{given} --fail-on undecided") == (1, told, changed)
 
 
 def test_json_has_all_but_the_text_of_obligations() -> None:
@@ -133,31 +140,24 @@ def test_json_has_all_but_the_text_of_obligations() -> None:
         ),
         "written: out.json\n",
     )
-    assert (
-        json.loads(Path("out.json").read_bytes())["certificates"][0]["state"]
-        == "proved"
-    )
+    assert read_json("out.json")["certificates"][0]["state"] == "proved"
 
 
 def test_a_gather_of_a_model_fails_at_an_index_out_of_range() -> None:
     """As in check and show."""
-    made = ModelProto.FromString(Path(model()).read_bytes())
+    made = ModelProto.FromString(read_bytes(model()))
     del made.metadata_props[:]
     Path("m.onnx").write_bytes(made.SerializeToString())
-    assert outcome("certify m.onnx") == (
-        0,
-        (
-            "policy error: an index out of range is an error\n"
-            "m.onnx: node 'OutputTensor': error, portable: proved\n"
-            "1 proved, 0 refuted, 0 undecided\n"
-        ),
-        "",
+    assert output_of("certify m.onnx") == (
+        "policy error: an index out of range is an error\n"
+        "m.onnx: node 'OutputTensor': error, portable: proved\n"
+        "1 proved, 0 refuted, 0 undecided\n"
     )
 
 
 def test_a_line_says_the_preconditions() -> None:
     given = ("--out-of-range", "error", "--target", "webgpu")
-    line = outcome("certify", program("a.json"), *given)[1].splitlines()[1]
+    line = output_of("certify", program("a.json"), *given).splitlines()[1]
     told = (
         f"{WHERE}: error, webgpu: proved, if each index is from -2,147,483,648 to"
         " 2,147,483,583, so"
@@ -168,8 +168,7 @@ def test_a_line_says_the_preconditions() -> None:
 def random_programs(count: int) -> str:
     """Return a folder with programs of random descriptors."""
     for number, case in enumerate(random_cases(count, seed=3)):
-        path = f"random/{number:02}.json"
-        program(path, case.descriptor, case.data, case.indices)
+        program(f"random/{number:02}.json", case.descriptor, case.data, case.indices)
     return "random"
 
 
@@ -192,42 +191,32 @@ def test_two_jobs_give_what_one_gives() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Error: Missing argument 'FILE...'."),
-        (
-            ["a.json", "b.json", "--model", "m.onnx"],
-            (
-                "Error: --model must come with one descriptor and one pair of rule and"
-                " target, got 2 and 1"
-            ),
-        ),
-        (
-            ["a.json", "--model", "m.onnx", "--target", "cpu", "--target", "portable"],
-            (
-                "Error: --model must come with one descriptor and one pair of rule and"
-                " target, got 1 and 2"
-            ),
-        ),
-        (
-            ["a.json", "--target", "cpu,native"],
-            (
-                "Error: Invalid value for '--target': 'cpu,native' is not one of"
-                " 'portable', 'cpu', 'webgpu', 'native', 'webnn'."
-            ),
-        ),
-        (
-            ["a.json", "--timeout", "0"],
-            "Error: Invalid value for '--timeout': 0.0 is not in the range x>0.",
-        ),
-        (
-            ["a.json", "--json=a.json"],
-            "Error: a.json must not be written, as it is an input",
-        ),
+        *rows_of("""
+a.json b.json --model m.onnx
+Error: --model must come with one descriptor and one pair of rule and target, got 2 and
+1
+
+a.json --model m.onnx --target cpu --target portable
+Error: --model must come with one descriptor and one pair of rule and target, got 1 and
+2
+
+a.json --target cpu,native
+Error: Invalid value for '--target': 'cpu,native' is not one of 'portable', 'cpu',
+'webgpu', 'native', 'webnn'.
+
+a.json --timeout 0
+Error: Invalid value for '--timeout': 0.0 is not in the range x>0.
+
+a.json --json=a.json
+Error: a.json must not be written, as it is an input
+"""),
+        ("", "Error: Missing argument 'FILE...'."),
     ],
 )
-def test_wrong_usage_is_a_sentence(arguments: list[str], said: str) -> None:
+def test_wrong_usage_is_a_sentence(arguments: str, said: str) -> None:
     program("a.json")
     program("b.json", swapped(width=5), np.zeros((4, 5), np.float32))
-    code, text, error = outcome("certify", *arguments)
+    code, text, error = outcome(f"certify {arguments}")
     assert (code, text, error.splitlines()[-1]) == (2, "", said)
 
 
@@ -270,9 +259,8 @@ def test_a_solver_is_needed_only_where_the_normal_form_does_not_decide(
         f"b.json: $.dispatchables.gather: clamp, portable: undecided: {why}\n"
         "1 proved, 0 refuted, 1 undecided\n"
     )
-    assert outcome("certify a.json b.json") == (0, told, "")
-    given = ("certify", "a.json", "b.json", "--fail-on", "undecided")
-    assert outcome(*given) == (1, told, "")
+    assert output_of("certify a.json b.json") == told
+    assert outcome("certify a.json b.json --fail-on undecided") == (1, told, "")
     assert og.certify(DESC).state == "proved"
     undecided = og.certify(SIGNED_DESC)
     assert (undecided.state, undecided.why) == ("undecided", why)
@@ -393,7 +381,7 @@ def interrupted(jobs: int, seconds: float) -> bool:
         error,
     )
     assert said is not None, error
-    found = json.loads(Path("out.json").read_bytes())
+    found = read_json("out.json")
     assert found["unusable"] == [said[1]]
     certified = [line for line in told[:-1] if not line.startswith("policy ")]
     assert len(found["certificates"]) == len(certified)

@@ -14,8 +14,26 @@ from xml.etree import ElementTree
 import numpy as np
 import onnxruntime
 import pytest
-from command_line import DATA_4X3, DESC, call, files, outcome, program
+from command_line import (
+    DATA_4X3,
+    DESC,
+    call,
+    changed,
+    error_of,
+    files,
+    invalid,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_json,
+    read_text,
+    succeed,
+    write_json,
+    write_text,
+)
 from folders import MODELS
+from messages import rows_of
 from msgspec.structs import replace
 from rings import one_quick_in
 from small_programs import gather, shown, small_program
@@ -30,22 +48,26 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
 WILD = np.array([[2, 2**32 - 1]], np.uint32)
+XYZ = "XyzExecutionProvider"
+FOUR_DIFFER = "4 of 8 output elements differ, first OutputTensor[0,1]:"
 REFUSAL = f"IndicesTensor[0,1] must be in [0, 3), got {2**32 - 1}"
 POSIX = pytest.mark.skipif(
     os.name == "nt", reason="the stand-in interpreter is a shell script"
 )
 
 
-def report(*arguments: str, code: int = 0) -> Report:
+def report(line: str, *arguments: str, code: int = 0) -> Report:
     """Return the report that `check --json` prints."""
-    result = call("check", *arguments, "--json")
+    result = call(f"check {line}", *arguments, "--json")
     assert result.exit_code == code, result.output
     return read_report(result.stdout.encode())
 
 
-def states(*arguments: str, code: int = 0) -> list[list[tuple[str, str | None]]]:
+def states(
+    line: str, *arguments: str, code: int = 0
+) -> list[list[tuple[str, str | None]]]:
     """Return state and reason of each case on each lane."""
-    cases = report(*arguments, code=code).cases
+    cases = report(line, *arguments, code=code).cases
     return [[(found.state, found.reason) for found in case.results] for case in cases]
 
 
@@ -89,32 +111,34 @@ def negative(_: Case, answer: Answer) -> Answer:
 
 class TestOutOfRange:
     @pytest.mark.parametrize(
-        ("policy", "elements"),
+        ("options", "difference"),
         one_quick_in(
             5,
             [
-                (None, "2 under clamp, 11 under directml"),
-                ("clamp", "2 under clamp, 11 under directml"),
-                ("zero", "0 under zero, 11 under directml"),
-                ("error", None),
-                ("directml", "11 under directml, 2 under clamp"),
+                ("", f"{FOUR_DIFFER} 2 under clamp, 11 under directml"),
+                *rows_of(f"""
+--out-of-range clamp
+{FOUR_DIFFER} 2 under clamp, 11 under directml
+
+--out-of-range zero
+{FOUR_DIFFER} 0 under zero, 11 under directml
+
+--out-of-range error
+OutputTensor[0,1] is an error, 11 under directml
+
+--out-of-range directml
+{FOUR_DIFFER} 11 under directml, 2 under clamp
+"""),
             ],
         ),
     )
     def test_the_table_says_what_other_policies_give(
-        self, policy: str | None, elements: str | None
+        self, options: str, difference: str
     ) -> None:
         program("in.json")
         program("wild.json", indices=WILD)
-        options = ["--out-of-range", policy] if policy else []
-        code, table, _ = outcome("check in.json wild.json", *options)
-        assert code == 0
-        difference = "OutputTensor[0,1] is an error, 11 under directml"
-        if elements is not None:
-            difference = (
-                f"4 of 8 output elements differ, first OutputTensor[0,1]: {elements}"
-            )
-        other = "clamp" if policy == "directml" else "directml"
+        table = output_of(f"check in.json wild.json {options}")
+        other = "clamp" if "directml" in options else "directml"
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == [
             "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2,"
@@ -128,9 +152,9 @@ class TestOutOfRange:
         gathers = [gather("x", i, "y", 2, 2, InputTensor=longer) for i in ("i", "j")]
         resources = {"x": data, "i": (1, 0), "j": (2, 9), "y": [0.0, 0.0]}
         text = small_program(resources, gathers[0], gathers[1], shown("y"))
-        Path("x.json").write_text(text, encoding="utf-8")
+        write_text("x.json", text)
         # `run` prints DirectML's elements.
-        assert outcome("run x.json")[1] == "Resource 'y': 3, 6\n"
+        assert succeed("run x.json") == "Resource 'y': 3, 6\n"
         found = report("x.json").cases
         assert [case.out_of_range for case in found] == ["clamp", "clamp"]
         assert [case.results[0].state for case in found] == ["PASS", "PASS"]
@@ -138,13 +162,13 @@ class TestOutOfRange:
         assert example is not None
         assert example.expected is not None
         assert example.expected.array().tolist() == [2, 2]
-        zero = report("x.json", "--out-of-range", "zero").cases
+        zero = report("x.json --out-of-range zero").cases
         assert [case.out_of_range for case in zero] == ["zero", "zero"]
 
     def test_many_such_cases_are_one_sentence(self) -> None:
         for k in range(3):
             program(f"p/{k}.json", indices=WILD)
-        note = outcome("check p --out-of-range clamp")[1].split("\n\n")[-2]
+        note = output_of("check p --out-of-range clamp").split("\n\n")[-2]
         assert (
             " ".join(note.split())
             == "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of"
@@ -173,92 +197,65 @@ class TestHelp:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ([], "there is nothing to check: give a PATH, --corpus or --random N"),
-            (
-                ["x.json", "--lane", "cpu"],
-                (
-                    "Invalid value for '--lane': must be NAME=PATH (--lanes takes a"
-                    " NAME alone), got 'cpu'"
-                ),
-            ),
-            (
-                ["x.json", "--plugin", "=x"],
-                "Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'",
-            ),
-            (["x.json", "--require", "xyz"], "--require must be one of cpu, got 'xyz'"),
-            (
-                ["x.json", "--lanes", "reference"],
-                "lanes must name one beside the reference, got none",
-            ),
-            (["x.json", "--lanes", "cpu,cpu"], "lanes must differ, got 'cpu' twice"),
-            (
-                ["x.json", "--lane", "cpu=a", "--lane", "cpu=b"],
-                "Invalid value for '--lane': must differ, got 'cpu' twice",
-            ),
-            (
-                ["x.json", "--lane", "cpu@old=no/python"],
-                "Invalid value for '--lane': 'no/python': no such file or directory",
-            ),
-            (
-                ["x.json", "--lane", "cpu=no-such-python"],
-                (
-                    "Invalid value for '--lane': 'no-such-python': no such file or"
-                    " directory"
-                ),
-            ),
-            (
-                ["x.json", "--plugin", "MyExecutionProvider=libmy.so"],
-                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
-            ),
-            (
-                ["x.json", "--lanes", "cpu,openvino=bin/python"],
-                (
-                    "Invalid value for '--lanes': must be names (--lane takes"
-                    " NAME=PATH), got 'openvino=bin/python'"
-                ),
-            ),
-            (
-                ["x.json", "--lane", "openvino=env"],
-                (
-                    "Invalid value for '--lane': must be the interpreter of an"
-                    " environment, got its folder 'env'"
-                ),
-            ),
-            (
-                ["x.json", "--lanes", ","],
-                "Invalid value for '--lanes': must be names with commas, got ','",
-            ),
-            (
-                ["x.json", "--lanes", "gpu"],
-                (
-                    "provider must be one of openvino-runtime, opencv, tvm, iree, mnn,"
-                    " tract, onnx-reference, cpu, directml, openvino, cuda, tensorrt,"
-                    " webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn,"
-                    " webnn, or ONNX"
-                    " Runtime's full name of one, which ends in ExecutionProvider, got"
-                    " 'gpu'; a lane on a runtime of your own needs --adapter"
-                    " gpu=FILE.py"
-                ),
-            ),
-            (
-                ["x.json", "--junit", "x.json"],
-                "x.json must not be written, as it is an input",
-            ),
-            (
-                ["x.json", "--junit", "r", "--html", "./r"],
-                "r must not be written twice, for --junit and --html",
-            ),
+            *rows_of("""
+x.json --lane cpu
+Invalid value for '--lane': must be NAME=PATH (--lanes takes a NAME alone), got 'cpu'
+
+x.json --plugin =x
+Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'
+
+x.json --require xyz
+--require must be one of cpu, got 'xyz'
+
+x.json --lanes reference
+lanes must name one beside the reference, got none
+
+x.json --lanes cpu,cpu
+lanes must differ, got 'cpu' twice
+
+x.json --lane cpu=a --lane cpu=b
+Invalid value for '--lane': must differ, got 'cpu' twice
+
+x.json --lane cpu@old=no/python
+Invalid value for '--lane': 'no/python': no such file or directory
+
+x.json --lane cpu=no-such-python
+Invalid value for '--lane': 'no-such-python': no such file or directory
+
+x.json --plugin MyExecutionProvider=libmy.so
+Invalid value for '--plugin': 'libmy.so': no such file or directory
+
+x.json --lanes cpu,openvino=bin/python
+Invalid value for '--lanes': must be names (--lane takes NAME=PATH), got
+'openvino=bin/python'
+
+x.json --lane openvino=env
+Invalid value for '--lane': must be the interpreter of an environment, got its folder
+'env'
+
+x.json --lanes ,
+Invalid value for '--lanes': must be names with commas, got ','
+
+x.json --lanes gpu
+provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract, onnx-reference,
+cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu,
+web-webnn, webnn, or ONNX Runtime's full name of one, which ends in ExecutionProvider,
+got 'gpu'; a lane on a runtime of your own needs --adapter gpu=FILE.py
+
+x.json --junit x.json
+x.json must not be written, as it is an input
+
+x.json --junit r --html ./r
+r must not be written twice, for --junit and --html
+"""),
+            ("", "there is nothing to check: give a PATH, --corpus or --random N"),
         ],
     )
-    def test_wrong_usage_is_one_sentence(
-        self, arguments: list[str], sentence: str
-    ) -> None:
+    def test_wrong_usage_is_one_sentence(self, arguments: str, sentence: str) -> None:
         program("x.json")
         Path("env").mkdir()
         Path("env/pyvenv.cfg").touch()
-        code, out, err = outcome("check", *arguments)
-        assert (code, out) == (2, "")
-        assert err.endswith(f"Error: {sentence}\n")
+        assert error_of(f"check {arguments}") == sentence
 
     def test_the_folder_of_an_environment_as_a_plugin_is_no_interpreter(self) -> None:
         program("x.json")
@@ -273,8 +270,7 @@ class TestStates:
     def test_the_table_has_a_row_for_each_case_and_a_column_for_each_lane(self) -> None:
         program("a/x.json")
         program("a/b/y.json")
-        code, out, err = outcome("check a")
-        assert (code, err) == (0, "")
+        out = output_of("check a")
         head, lane, _, *rest = out.splitlines()
         assert re.fullmatch(
             r"onnxgather 0\.1\.0, \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ, .+ cores?", head
@@ -295,28 +291,22 @@ class TestStates:
         monkeypatch.setenv("COLUMNS", columns)
         name = f"{'long name ' * 3}{'n' * 20}.json"
         program(name)
-        Path("bad one.json").write_text("{")
+        write_text("bad one.json", "{")
         out = outcome("check", name, "bad one.json")[1]
         assert out.count(f"{name}:") == 1
         assert "bad one.json:" in out
         assert "(gather)  PASS" in out
 
     def test_every_program_of_models_passes(self) -> None:
-        code, out, err = outcome("check", str(MODELS))
-        assert (code, err) == (0, "")
+        out = output_of("check", str(MODELS))
         assert out.splitlines()[-1] == "cpu: 16 cases, 16 PASS"
 
     def test_every_dispatch_is_a_case(self) -> None:
-        content = json.loads(Path(program("x.json")).read_text())
-        dispatch, printing = content["commands"]
-        Path("x.json").write_text(
-            json.dumps({**content, "commands": [dispatch, printing, dispatch]})
-        )
+        dispatch, printing = read_json(program("x.json"))["commands"]
+        changed("x.json", commands=[dispatch, printing, dispatch])
         found = report("x.json").cases
-        assert [case.command for case in found] == ["$.commands[0]", "$.commands[2]"]
-        assert [case.name for case in found] == [
-            "x.json: $.commands[0] (gather)",
-            "x.json: $.commands[2] (gather)",
+        assert [(case.command, case.name) for case in found] == [
+            (f"$.commands[{k}]", f"x.json: $.commands[{k}] (gather)") for k in (0, 2)
         ]
 
     def test_a_difference_is_exit_code_1(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +347,7 @@ class TestStates:
             f"{name} is not available (available: {available}); install an ONNX Runtime"
             f" with {name}, or name its plugin library: --plugin {name}=LIBRARY"
         )
-        assert states("x.json", "--lanes", name, code=3) == [[("NOT-RUN", reason)]]
+        assert states("x.json --lanes", name, code=3) == [[("NOT-RUN", reason)]]
 
     @pytest.mark.slow
     def test_not_run_is_no_pass_and_no_failure_unless_required(
@@ -370,8 +360,7 @@ class TestStates:
             return Answer(AnswerKind.NOT_RUN, "declined") if case.name < "y" else answer
 
         change(monkeypatch, declined)
-        code, out, _ = outcome("check x.json y.json --lanes cpu,cpu@b")
-        assert code == 0
+        out = output_of("check x.json y.json --lanes cpu,cpu@b")
         assert (
             "\ncpu: 2 cases, 1 PASS, 1 NOT-RUN\ncpu@b: 2 cases, 1 PASS, 1 NOT-RUN\n\nNo"
             " findings\n" in out
@@ -381,27 +370,25 @@ class TestStates:
 
     def test_a_lane_that_does_not_start_is_exit_code_3(self) -> None:
         program("x.json")
-        files = ["--json=r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, _ = outcome("check x.json --lanes cpu,XyzExecutionProvider", *files)
+        files = "--json=r.json --junit r.xml --html r.html"
+        code, out, _ = outcome(f"check x.json --lanes cpu,XyzExecutionProvider {files}")
         assert code == 3
         why = "XyzExecutionProvider is not available"
         assert f"XyzExecutionProvider  did not start: {why}" in out
-        lanes = read_report(Path("r.json").read_bytes()).lanes
+        lanes = read_report(read_bytes("r.json")).lanes
         assert [str(lane.not_run)[: len(why)] for lane in lanes] == ["None", why]
         error = ElementTree.parse("r.xml").find(".//error")
         assert error is not None
         assert str(error.text).startswith(f"did not start: {why}")
-        page = Path("r.html").read_text(encoding="utf-8")
+        page = read_text("r.html")
         assert "<title>XyzExecutionProvider did not start ·" in page
 
     @pytest.mark.slow
     def test_the_worst_exit_code_counts(self) -> None:
-        content = json.loads(Path(program("bad.json")).read_text())
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        Path("bad.json").write_text(json.dumps(content))
+        invalid("bad.json", Axis=2)
         program("x.json")
-        missing = ["--lanes", "XyzExecutionProvider"]
-        found = report("x.json", "bad.json", code=1)
+        missing = "--lanes XyzExecutionProvider"
+        found = report("x.json bad.json", code=1)
         assert [(one.file, one.reason) for one in found.invalid] == [
             (
                 "bad.json",
@@ -411,20 +398,17 @@ class TestStates:
                 ),
             )
         ]
-        assert outcome("check x.json bad.json", *missing)[0] == 1
-        assert outcome("check x.json", *missing)[0] == 3
-        assert outcome("check x.json bad.json none.json", *missing)[0] == 2
-        code, _, err = outcome("check none.json x.json")
-        assert (code, err) == (2, "Error: none.json: no such file or directory\n")
-        assert report("none.json", "x.json", code=2).unusable == [
+        assert outcome(f"check x.json bad.json {missing}")[0] == 1
+        assert outcome(f"check x.json {missing}")[0] == 3
+        assert outcome(f"check x.json bad.json none.json {missing}")[0] == 2
+        error = "Error: none.json: no such file or directory\n"
+        assert outcome("check none.json x.json")[::2] == (2, error)
+        assert report("none.json x.json", code=2).unusable == [
             "none.json: no such file or directory"
         ]
 
     def test_nothing_to_check_is_a_failure(self) -> None:
-        content = json.loads(Path(program("x.json")).read_text())
-        Path("x.json").write_text(
-            json.dumps({**content, "dispatchables": {}, "commands": []})
-        )
+        changed(program("x.json"), dispatchables={}, commands=[])
         Path("empty").mkdir()
         assert outcome("check x.json empty") == (
             2,
@@ -442,7 +426,7 @@ class TestRefusals:
 
     def test_a_refusal_of_the_lane_and_of_the_reference_passes(self) -> None:
         program("x.json", indices=WILD)
-        assert states("x.json", "--out-of-range", "error") == [
+        assert states("x.json --out-of-range error") == [
             [("PASS", f"both refuse: {REFUSAL}")]
         ]
 
@@ -457,20 +441,20 @@ class TestRefusals:
             return replace(answer, kind=AnswerKind.RAN, reason=None, output=output)
 
         change(monkeypatch, answered)
-        assert states("x.json", "--out-of-range", "error", code=1) == [
+        assert states("x.json --out-of-range error", code=1) == [
             [("DIFF", f"must refuse, but returned zeros: {REFUSAL}")]
         ]
 
     def test_dispatches_behind_a_refusal_are_checked(self) -> None:
-        content = json.loads(Path(program("x.json", indices=WILD)).read_text())
+        content = read_json(program("x.json", indices=WILD))
         content["resources"]["tame"] = {
             "initialValuesDataType": "UINT32",
             "initialValues": [0, 1],
         }
-        wild = content["commands"][0]
+        wild = content.pop("commands")[0]
         tame = {**wild, "bindings": {**wild["bindings"], "IndicesTensor": "tame"}}
-        Path("x.json").write_text(json.dumps({**content, "commands": [wild, tame]}))
-        assert states("x.json", "--out-of-range", "error") == [
+        changed("x.json", **content, commands=[wild, tame])
+        assert states("x.json --out-of-range error") == [
             [("PASS", f"both refuse: {REFUSAL}")],
             [("PASS", None)],
         ]
@@ -487,7 +471,7 @@ class TestLanes:
 
     def test_wrap_puts_each_gather_between_two_multiplications(self) -> None:
         program("x.json")
-        (case,) = report("x.json", "--wrap").cases
+        (case,) = report("x.json --wrap").cases
         assert case.wrapped
         assert sorted(case.results[0].nodes) == [
             "Cast",
@@ -541,9 +525,9 @@ class TestLanes:
 
     @pytest.mark.slow
     def test_random_cases_are_those_of_their_seed(self) -> None:
-        first = report("--random", "5", "--seed", "7")
-        again = report("--random", "5", "--seed", "7")
-        other = report("--random", "5", "--seed", "8")
+        first = report("--random 5 --seed 7")
+        again = report("--random 5 --seed 7")
+        other = report("--random 5 --seed 8")
         assert [case.name for case in first.cases] == [
             case.name for case in again.cases
         ]
@@ -556,7 +540,7 @@ class TestLanes:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         change_all(monkeypatch, lambda _: Answer(AnswerKind.NOT_RUN, "chosen"))
-        found = report("--corpus", "--out-of-range", "zero", code=3)
+        found = report("--corpus --out-of-range zero", code=3)
         assert {case.out_of_range for case in found.cases} == {"zero"}
         assert {case.in_range for case in found.cases} == {True, False}
         assert 1000 < len(found.cases) < 1300
@@ -569,10 +553,9 @@ class TestWriteKnown:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         change(monkeypatch, negative)
-        asked = [program("b.json"), program("a.json"), "--random", "1"]
-        assert call("check", *asked, "--write-known", "known.json").exit_code == 1
-        text = Path("known.json").read_text(encoding="utf-8")
-        (entry,) = json.loads(text)
+        asked = f"{program('b.json')} {program('a.json')} --random 1"
+        assert call(f"check {asked} --write-known known.json").exit_code == 1
+        (entry,) = read_json("known.json")
         reason, version = entry.pop("reason"), onnxruntime.__version__
         assert entry == {
             "provider": "CPUExecutionProvider",
@@ -593,21 +576,15 @@ class TestWriteKnown:
             " elements differ, first OutputTensor[0,0]: expected 2.0 (00 00 00 40),"
             " got -2.0 (00 00 00 c0)"
         )
-        assert {one[0][0] for one in states(*asked, "--known", "known.json")} == {
-            "KNOWN"
-        }
+        found = states(f"{asked} --known known.json")
+        assert {one[0][0] for one in found} == {"KNOWN"}
 
     @pytest.mark.slow
     def test_findings_of_different_rules_are_entries_of_their_own(self) -> None:
-        asked = [
-            "--corpus",
-            "-k",
-            "forbidden/gather-nd",
-            "--no-known",
-            "--json=r.json",
-        ]
-        assert call("check", *asked, "--write-known", "known.json").exit_code == 1
-        entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        asked = "check --corpus -k forbidden/gather-nd --no-known"
+        written = "--json=r.json --write-known known.json"
+        assert call(f"{asked} {written}").exit_code == 1
+        entries = read_json("known.json")
         rules = [
             {name["name"].split("/")[2] for name in one["cases"]} for one in entries
         ]
@@ -618,7 +595,7 @@ class TestWriteKnown:
         ]
         reasons = [one["reason"].partition(";")[2].split("/")[2] for one in entries]
         assert [{reason} for reason in reasons] == rules
-        assert outcome("check", *asked[:4])[1].count("DIFF     cpu: ") == len(rules)
+        assert outcome(asked)[1].count("DIFF     cpu: ") == len(rules)
 
     @pytest.mark.slow
     def test_what_a_required_lane_did_not_run_is_written_by_the_operator_that_left(
@@ -634,12 +611,12 @@ class TestWriteKnown:
             )
 
         change(monkeypatch, declined)
-        asked = ["check", *map(program, ("a.json", "b.json", "c.json", "d.json"))]
-        assert call(*asked, "--write-known", "none.json").exit_code == 0
-        assert json.loads(Path("none.json").read_text(encoding="utf-8")) == []
-        asked += ["--require", "cpu"]
-        assert call(*asked, "--write-known", "known.json").exit_code == 3
-        entries = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        asked = f"check {' '.join(program(f'{name}.json') for name in 'abcd')}"
+        succeed(f"{asked} --write-known none.json")
+        assert read_json("none.json") == []
+        asked += " --require cpu"
+        assert call(f"{asked} --write-known known.json").exit_code == 3
+        entries = read_json("known.json")
         names = [[case["name"][:6] for case in entry["cases"]] for entry in entries]
         assert names == [["b.json", "c.json"], ["d.json"]]
         assert [entry["found"] for entry in entries] == [
@@ -652,13 +629,12 @@ class TestWriteKnown:
             ]
             for operator in ("Cast", "Gather")
         ]
-        assert call(*asked, "--known", "known.json").exit_code == 0
+        succeed(f"{asked} --known known.json")
 
     def test_a_required_lane_that_does_not_start_is_no_known_difference(self) -> None:
-        lane = ["--lanes", "XyzExecutionProvider", "--require", "XyzExecutionProvider"]
-        asked = ["check", program("x.json"), *lane]
-        assert call(*asked, "--write-known", "known.json").exit_code == 3
-        assert json.loads(Path("known.json").read_text(encoding="utf-8")) == []
+        asked = f"check {program('x.json')} --lanes {XYZ} --require {XYZ}"
+        assert call(f"{asked} --write-known known.json").exit_code == 3
+        assert read_json("known.json") == []
 
     @pytest.mark.slow
     def test_entries_that_a_file_has_stay_with_their_reasons(
@@ -668,39 +644,39 @@ class TestWriteKnown:
         program("a.json")
         program("b.json")
         assert call("check b.json --write-known known.json").exit_code == 1
-        (entry,) = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        (entry,) = read_json("known.json")
         mine = {**entry, "reason": "Signs are turned.", "link": "https://example.org/1"}
-        Path("known.json").write_text(json.dumps([mine]), encoding="utf-8")
+        write_json("known.json", [mine])
         assert call("check a.json b.json --write-known known.json").exit_code == 1
-        first, second = json.loads(Path("known.json").read_text(encoding="utf-8"))
+        first, second = read_json("known.json")
         assert second == mine
-        assert [one["name"] for one in first["cases"]] == [
-            "a.json: $.commands[[]0] (gather)"
-        ]
-        before = Path("known.json").read_bytes()
-        assert call("check a.json b.json --write-known known.json").exit_code == 0
-        assert Path("known.json").read_bytes() == before
+        (one,) = first["cases"]
+        assert one["name"] == "a.json: $.commands[[]0] (gather)"
+        before = read_bytes("known.json")
+        succeed("check a.json b.json --write-known known.json")
+        assert read_bytes("known.json") == before
         assert sorted(os.listdir()) == ["a.json", "b.json", "known.json"]
 
     @pytest.mark.parametrize(
         ("file", "sentence"),
-        [
-            ("x.json", "x.json: $ must be `array`, got `object`"),
-            (
-                "empty.json",
-                "empty.json: $ must be whole JSON, got an empty or cut file",
-            ),
-            ("list.json", "list.json: $[0] must have provider"),
-        ],
+        rows_of("""
+x.json
+x.json: $ must be `array`, got `object`
+
+empty.json
+empty.json: $ must be whole JSON, got an empty or cut file
+
+list.json
+list.json: $[0] must have provider
+"""),
     )
     def test_no_other_file_is_written_over(self, file: str, sentence: str) -> None:
         program("x.json")
         Path("empty.json").touch()
-        Path("list.json").write_text("[{}]", encoding="utf-8")
-        before = Path(file).read_bytes()
-        code, out, err = outcome("check --random 1 --write-known", file)
-        assert (code, out, err) == (2, "", f"Error: {sentence}\n")
-        assert Path(file).read_bytes() == before
+        write_text("list.json", "[{}]")
+        before = read_bytes(file)
+        assert error_of(f"check --random 1 --write-known {file}") == sentence
+        assert read_bytes(file) == before
 
 
 class TestParts:
@@ -716,21 +692,18 @@ class TestParts:
         program("x.json")
         program("y.json")
         names = [
-            case.name
-            for case in report(
-                "x.json", "y.json", "--random", "13", "-k", "1", code=3
-            ).cases
+            case.name for case in report("x.json y.json --random 13 -k 1", code=3).cases
         ]
         assert names == ["random/0/1", "random/0/10", "random/0/11", "random/0/12"]
-        found = report("x.json", "y.json", "--random", "3", "-k", "y.json: $", code=3)
+        found = report("x.json y.json --random 3 -k", "y.json: $", code=3)
         assert [case.file for case in found.cases] == ["y.json"]
         assert found.planned == 1
 
     def test_a_text_that_no_name_has_is_an_error(self) -> None:
         program("x.json")
-        code, out, err = outcome("check x.json --random 3 -k abc")
-        assert (code, out) == (2, "")
-        assert err.endswith("Error: no case name contains 'abc'\n")
+        assert (
+            error_of("check x.json --random 3 -k abc") == "no case name contains 'abc'"
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -770,9 +743,7 @@ class TestParts:
     def test_an_unknown_name_is_one_sentence(
         self, arguments: list[str], sentence: str
     ) -> None:
-        code, out, err = outcome("check", *arguments)
-        assert (code, out) == (2, "")
-        assert err.endswith(f"Error: {sentence}\n")
+        assert error_of("check", *arguments) == sentence
 
     @pytest.mark.parametrize(
         "options",
@@ -795,16 +766,10 @@ class TestParts:
         names = [case.name for case in report(*asked, code=3).cases]
         monkeypatch.setattr(ModelLane, "start", None)
         assert names
-        assert outcome("check", *asked, "--list") == (
-            0,
-            "".join(f"{n}\n" for n in names),
-            "",
-        )
+        assert output_of("check", *asked, "--list") == "".join(f"{n}\n" for n in names)
 
     def test_a_list_says_what_cannot_be_listed(self) -> None:
-        content = json.loads(Path(program("bad.json")).read_text())
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 2
-        Path("bad.json").write_text(json.dumps(content))
+        invalid("bad.json", Axis=2)
         program("x.json")
         assert outcome("check x.json bad.json --list") == (
             1,
@@ -836,10 +801,10 @@ class TestParts:
     def test_each_case_is_in_one_shard(self, parts: int) -> None:
         program("x.json")
         program("y.json")
-        what = ("x.json", "y.json", "--random", "5")
-        every = [case.name for case in report(*what, code=3).cases]
+        what = "x.json y.json --random 5"
+        every = [case.name for case in report(what, code=3).cases]
         shards = [
-            report(*what, "--shard", f"{part}/{parts}", code=3)
+            report(f"{what} --shard {part}/{parts}", code=3)
             for part in range(1, parts + 1)
         ]
         assert [shard.shard for shard in shards] == [
@@ -860,11 +825,9 @@ class TestParts:
         assert err.endswith(f"Invalid value for '--shard': {rule}, got {shard!r}\n")
 
     def test_a_shard_without_cases_is_wrong_usage(self) -> None:
-        code, out, err = outcome("check --random 2 --shard 8/9")
-        assert (code, out) == (2, "")
-        assert err.endswith(
-            "Error: the shard 8/9 has no case, as there are 2 cases for 9 shards; give"
-            " at most 2 shards\n"
+        assert error_of("check --random 2 --shard 8/9") == (
+            "the shard 8/9 has no case, as there are 2 cases for 9 shards; give"
+            " at most 2 shards"
         )
 
     def test_a_check_stops_at_its_findings(
@@ -882,20 +845,20 @@ class TestParts:
 
 
 def test_several_workers_give_the_same_report() -> None:
-    one, two = (report("--random", "40", "--jobs", jobs) for jobs in ("1", "2"))
+    one, two = (report(f"--random 40 --jobs {jobs}") for jobs in ("1", "2"))
     assert one.cases == two.cases
 
 
 class TestReports:
     def test_each_report_goes_to_its_file(self) -> None:
         program("x.json")
-        files = ["--json=r.json", "--junit", "r.xml", "--html", "r.html"]
-        code, out, err = outcome("check x.json", *files)
+        files = "--json=r.json --junit r.xml --html r.html"
+        code, out, err = outcome(f"check x.json {files}")
         assert (code, err) == (0, "written: r.json\nwritten: r.xml\nwritten: r.html\n")
         assert out.endswith("cpu: 1 case, 1 PASS\n")
-        assert read_report(Path("r.json").read_bytes()).counts(0) == {"PASS": 1}
+        assert read_report(read_bytes("r.json")).counts(0) == {"PASS": 1}
         assert ElementTree.parse("r.xml").getroot().tag == "testsuites"
-        assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+        assert read_text("r.html").startswith("<!doctype html>")
 
     @pytest.mark.slow
     def test_json_without_a_file_prints(self) -> None:
@@ -905,46 +868,41 @@ class TestReports:
             ["--json", "x.json"],
             ["--json=-", "x.json"],
         ):
-            code, out, err = outcome("check", *arguments)
-            assert (code, err) == (0, "")
+            out = output_of("check", *arguments)
             assert [case["file"] for case in json.loads(out)["cases"]] == ["x.json"]
 
     def test_a_program_is_never_replaced_by_a_report(self) -> None:
         program("x.json")
-        before = Path(program("y.json")).read_bytes()
-        code, out, _ = outcome("check x.json --json y.json")
-        assert code == 0
+        before = read_bytes(program("y.json"))
+        out = output_of("check x.json --json y.json")
         assert [case["file"] for case in json.loads(out)["cases"]] == [
             "x.json",
             "y.json",
         ]
-        assert Path("y.json").read_bytes() == before
+        assert read_bytes("y.json") == before
 
     @pytest.mark.slow
     def test_a_report_is_replaced(self) -> None:
         program("x.json")
-        assert outcome("check x.json --json=r.json")[0] == 0
+        succeed("check x.json --json=r.json")
         program("y.json")
-        assert outcome("check x.json y.json x.json --json=r.json")[0] == 0
-        assert len(read_report(Path("r.json").read_bytes()).cases) == 2
+        succeed("check x.json y.json x.json --json=r.json")
+        assert len(read_report(read_bytes("r.json")).cases) == 2
 
     def test_a_report_that_cannot_be_written_is_found_before_the_check(self) -> None:
         program("x.json")
         Path("file").touch()
-        code, out, err = outcome("check x.json --html file/r.html")
-        assert (code, out) == (2, "")
-        assert err == "Error: file/r.html: a file stands where its folder should be\n"
-        Path("folder").mkdir()
-        sentence = "Error: folder: is a directory\n"
-        assert outcome("check x.json --junit folder") == (2, "", sentence)
-        assert outcome("check x.json --html .") == (
-            2,
-            "",
-            "Error: .: is a directory\n",
+        assert (
+            error_of("check x.json --html file/r.html")
+            == "file/r.html: a file stands where its folder should be"
         )
-        code, out, err = outcome("check x.json --html", "")
-        sentence = "Error: Invalid value for '--html': must not be empty"
-        assert (code, out, err.splitlines()[-1]) == (2, "", sentence)
+        Path("folder").mkdir()
+        assert error_of("check x.json --junit folder") == "folder: is a directory"
+        assert error_of("check x.json --html .") == ".: is a directory"
+        assert (
+            error_of("check x.json --html", "")
+            == "Invalid value for '--html': must not be empty"
+        )
         assert files() == ["file", "x.json"]
 
     def test_a_report_that_cannot_be_written_does_not_cost_the_others(
@@ -964,13 +922,13 @@ class TestReports:
 
     def test_no_report_replaces_an_input(self) -> None:
         program("bad.json")
-        Path("bad.json").write_text("{}")
-        content = json.loads(Path(program("x.json")).read_text())
+        write_text("bad.json", "{}")
+        content = read_json(program("x.json"))
         Path("values.bin").write_bytes(DATA_4X3.tobytes())
         content["resources"]["data"]["initialValues"] = {"sourcePath": "values.bin"}
-        Path("x.json").write_text(json.dumps(content))
+        write_json("x.json", content)
         for file, named in ("bad.json", ""), ("values.bin", r": \S*values.bin"):
-            code, out, err = outcome("check bad.json x.json --html", file)
+            code, out, err = outcome(f"check bad.json x.json --html {file}")
             assert (code, out) == (2, "")
             rule = "must not be written, as it is an input"
             assert re.search(rf"Error: {file} {rule}{named}\n$", err)
@@ -978,13 +936,13 @@ class TestReports:
     def test_an_empty_file_takes_the_report(self) -> None:
         program("x.json")
         Path("r.json").touch()
-        assert outcome("check x.json --json=r.json")[0] == 0
-        assert len(read_report(Path("r.json").read_bytes()).cases) == 1
+        succeed("check x.json --json=r.json")
+        assert len(read_report(read_bytes("r.json")).cases) == 1
 
 
 def test_desc_is_the_one_of_the_program() -> None:
     program("x.json")
-    assert report("x.json", "--html", "r.html").cases[0].operator == DESC.operator
+    assert report("x.json --html r.html").cases[0].operator == DESC.operator
 
 
 def test_arrays_are_in_the_report_of_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

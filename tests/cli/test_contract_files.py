@@ -10,88 +10,86 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from command_line import call, outcome
+from command_line import (
+    error_of,
+    outcome,
+    output_of,
+    read_bytes,
+    read_json,
+    read_text,
+    succeed,
+    write_text,
+)
 from network_draft import session
-from onnx_graphs import INT64, constant, info, model, node
+from onnx_graphs import constant, written
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract_python import guard
 
-SPEED = ("--levels", "none")
+SPEED = "--levels none"
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def written(path: str, rows: int = 4) -> dict[str, Any]:
+def save(path: str, rows: int = 4) -> dict[str, Any]:
     """Write a model that gathers from a table of some rows; return its contract."""
-    proto = model(
-        [node("Gather", ["table", "ids"], "y")],
-        [info("ids", INT64, ["n"])],
-        ["y"],
-        [constant("table", np.zeros((rows, 2), np.float32))],
-    )
+    table = constant("table", np.zeros((rows, 2), np.float32))
+    proto = written("(int64[n] ids) => (y) { y = Gather(table, ids) }", table)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(proto.SerializeToString())
     return og.audit(path, levels=()).contract
 
 
 def test_the_name_of_a_contract_chooses_its_format() -> None:
-    contract = written("m.onnx")
+    contract = save("m.onnx")
     for name in ("c.json", "c.py", "c.onnx", "c.ONNX"):
-        code, _, error = outcome("audit m.onnx", *SPEED, "--contract", name)
-        assert (code, error) == (0, f"written: {name}\n")
-    assert json.loads(Path("c.json").read_bytes()) == contract
-    assert Path("c.json").read_bytes().endswith(b"\n}\n")
-    assert Path("c.py").read_text() == guard(contract)
+        assert outcome(f"audit m.onnx {SPEED} --contract {name}")[::2] == (
+            0,
+            f"written: {name}\n",
+        )
+    assert read_json("c.json") == contract
+    assert read_bytes("c.json").endswith(b"\n}\n")
+    assert read_text("c.py") == guard(contract)
     expected = og.contract_model(contract, "m.onnx")
     for name in ("c.onnx", "c.ONNX"):
-        content = Path(name).read_bytes()
+        content = read_bytes(name)
         assert onnx.ModelProto.FromString(content) == expected
     ok, broken = session(expected).run(None, {"ids": np.array([3, 4])})
     assert (bool(ok), broken.tolist()) == (False, [0])
-    code, text, _ = outcome("audit m.onnx", *SPEED, "--contract", "-")
-    assert (code, json.loads(text)) == (0, contract)
+    text = output_of(f"audit m.onnx {SPEED} --contract -")
+    assert json.loads(text) == contract
 
 
 @pytest.mark.parametrize("name", ["c", "c.txt", "c.npz", "json"])
 def test_another_name_of_a_contract_is_refused(name: str) -> None:
-    written("m.onnx")
-    code, text, error = outcome("audit m.onnx --contract", name)
-    assert (code, text) == (2, "")
-    assert error.endswith(
-        f"Error: --contract must end in .json, .onnx or .py for a model, got {name}\n"
+    save("m.onnx")
+    assert (
+        error_of("audit m.onnx --contract", name)
+        == f"--contract must end in .json, .onnx or .py for a model, got {name}"
     )
     assert not os.path.exists(name)
 
 
 def test_a_contract_is_not_written_over_its_model() -> None:
-    written("m.onnx")
-    code, _, error = outcome("audit m.onnx --contract m.onnx")
-    assert (code, error) == (
-        2,
-        "Error: m.onnx must not be written, as it is an input\n",
+    save("m.onnx")
+    assert (
+        error_of("audit m.onnx --contract m.onnx")
+        == "m.onnx must not be written, as it is an input"
     )
 
 
 @pytest.mark.slow
 def test_several_models_have_a_folder_of_contracts() -> None:
-    contracts = {path: written(path, k) for k, path in enumerate(MODELS, 3)}
-    code, _, error = outcome("audit a", *SPEED, "--contract", "c", "--jobs", "2")
+    contracts = {path: save(path, k) for k, path in enumerate(MODELS, 3)}
+    code, _, error = outcome(f"audit a {SPEED} --contract c --jobs 2")
     files = ["c/m.onnx.contract.json", "c/x/m.onnx.contract.json"]
     # A slow run also tells how far it is.
     lines = [line for line in error.splitlines() if line.startswith("written: ")]
     assert (code, lines) == (0, ["written: c, 2 files"])
     for file, path in zip(files, ("a/m.onnx", "a/x/m.onnx"), strict=True):
-        found = json.loads(Path(file).read_bytes())
+        found = read_json(file)
         assert found.pop("made_by").startswith("onnxgather ")
         assert found == contracts[path]
     # A file that is there is written anew.
-    assert call("audit a", *SPEED, "--contract", "c").exit_code == 0
+    succeed(f"audit a {SPEED} --contract c")
 
 
 MODELS = ("a/m.onnx", "a/x/m.onnx", "b/m.onnx", "b/M.bin")
@@ -100,23 +98,21 @@ MODELS = ("a/m.onnx", "a/x/m.onnx", "b/m.onnx", "b/M.bin")
 @pytest.mark.parametrize(
     ("given", "names"),
     [
-        (["a"], ["m.onnx", "x/m.onnx"]),
-        (["a/x"], ["m.onnx"]),
-        (["a", "b"], ["a/m.onnx", "a/x/m.onnx", "b/m.onnx"]),
-        (["a", "a/x"], ["m.onnx", "x/m.onnx"]),
-        (["a/m.onnx", "b/m.onnx"], ["a/m.onnx", "b/m.onnx"]),
-        (["a/m.onnx", "a/x"], ["m.onnx", "x/m.onnx"]),
-        (["b/m.onnx", "b/M.bin"], ["M.bin", "m.onnx"]),
-        (["*/m.onnx"], ["a/m.onnx", "b/m.onnx"]),
-        (["./a/../a"], ["m.onnx", "x/m.onnx"]),
+        ("a", ["m.onnx", "x/m.onnx"]),
+        ("a/x", ["m.onnx"]),
+        ("a b", ["a/m.onnx", "a/x/m.onnx", "b/m.onnx"]),
+        ("a a/x", ["m.onnx", "x/m.onnx"]),
+        ("a/m.onnx b/m.onnx", ["a/m.onnx", "b/m.onnx"]),
+        ("a/m.onnx a/x", ["m.onnx", "x/m.onnx"]),
+        ("b/m.onnx b/M.bin", ["M.bin", "m.onnx"]),
+        ("*/m.onnx", ["a/m.onnx", "b/m.onnx"]),
+        ("./a/../a", ["m.onnx", "x/m.onnx"]),
     ],
 )
-def test_contracts_have_the_paths_of_their_models(
-    given: list[str], names: list[str]
-) -> None:
+def test_contracts_have_the_paths_of_their_models(given: str, names: list[str]) -> None:
     for path in MODELS:
-        written(path)
-    assert call("audit", *given, *SPEED, "--contract", "c").exit_code == 0
+        save(path)
+    succeed(f"audit {given} {SPEED} --contract c")
     found = [path for path in Path("c").rglob("*") if path.is_file()]
     assert sorted(path.relative_to("c").as_posix() for path in found) == [
         f"{name}.contract.json" for name in names
@@ -126,68 +122,63 @@ def test_contracts_have_the_paths_of_their_models(
 @pytest.mark.parametrize("name", ["c.json", "c.onnx", "c.py", "-"])
 def test_a_file_is_no_folder_of_contracts(name: str) -> None:
     for path in MODELS:
-        written(path)
-    code, text, error = outcome("audit a --contract", name)
-    assert (code, text) == (2, "")
-    assert error.endswith(
-        f"Error: --contract must be a folder for 2 models, got {name}\n"
+        save(path)
+    assert (
+        error_of("audit a --contract", name)
+        == f"--contract must be a folder for 2 models, got {name}"
     )
 
 
 def test_a_contract_in_a_folder_is_written_over_no_input() -> None:
-    written("a/m.onnx")
-    call("audit a", *SPEED, "--contract", "c")
-    code, _, error = outcome("audit a --assume c --contract c")
-    assert (code, error) == (
-        2,
-        "Error: c/m.onnx.contract.json must not be written, as it is an input\n",
+    save("a/m.onnx")
+    succeed(f"audit a {SPEED} --contract c")
+    assert (
+        error_of("audit a --assume c --contract c")
+        == "c/m.onnx.contract.json must not be written, as it is an input"
     )
 
 
 def test_a_folder_of_contracts_is_assumed_by_digest() -> None:
     for k, path in enumerate(MODELS, 3):
-        written(path, k)
-    assert call("audit a", *SPEED, "--contract", "c").exit_code == 0
-    Path("c/tokenizer.json").write_text("{}")  # no contract, by its name
-    strict = ("audit", *SPEED, "--fail-on", "not-proved", "--assume", "c", "--json")
-    code, text, error = outcome(*strict, "a")
-    assert (code, error) == (0, "")
+        save(path, k)
+    succeed(f"audit a {SPEED} --contract c")
+    write_text("c/tokenizer.json", "{}")  # no contract, by its name
+    strict = f"audit {SPEED} --fail-on not-proved --assume c --json"
+    text = output_of(f"{strict} a")
     states = [
         each["gathers"][0]["range"]["state"] for each in json.loads(text)["models"]
     ]
     assert states == ["proved", "proved"]
     # A model without a contract is audited without one.
-    code, text, error = outcome(*strict, "a/m.onnx", "b/m.onnx")
+    code, text, error = outcome(f"{strict} a/m.onnx b/m.onnx")
     states = [
         each["gathers"][0]["range"]["state"] for each in json.loads(text)["models"]
     ]
     assert states == ["proved", "proved-if"]
     assert error == "c: 1 of 2 contracts fits no model of this audit\n"
-    code, text, error = outcome("audit a/m.onnx", *SPEED, "--assume", "c")
+    code, text, error = outcome(f"audit a/m.onnx {SPEED} --assume c")
     assert (code, "4 rows" in text, "1 proved in range" in text) == (0, False, True)
+    succeed(f"harden b/m.onnx {SPEED} -o h.onnx --assume c")
     assert (
-        call("harden b/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c").exit_code == 0
+        output_of(f"harden a/m.onnx {SPEED} -o h.onnx --assume c")
+        == "a/m.onnx -> h.onnx: 0 nodes rewritten\n"
     )
-    code, text, _ = outcome("harden a/m.onnx", *SPEED, "-o", "h.onnx", "--assume", "c")
-    assert (code, text) == (0, "a/m.onnx -> h.onnx: 0 nodes rewritten\n")
 
 
 def test_a_folder_without_a_contract_is_refused() -> None:
-    written("m.onnx")
+    save("m.onnx")
     Path("c").mkdir()
     for text, sentence in (
         (None, "c: the folder must have a *.contract.json file, got none"),
         ("{}", "c/x.contract.json: $ must have digest"),
     ):
         if text:
-            Path("c/x.contract.json").write_text(text)
-        code, _, error = outcome("audit m.onnx --assume c")
-        assert (code, error) == (2, f"Error: {sentence}\n")
+            write_text("c/x.contract.json", text)
+        assert error_of("audit m.onnx --assume c") == sentence
 
 
 def test_a_folder_without_models_has_no_contracts() -> None:
     Path("a").mkdir()
-    code, _, error = outcome("audit a --contract c")
     sentence = "a: the folder must have a *.onnx file, got none"
-    assert (code, error) == (2, f"Error: {sentence}\n")
+    assert error_of("audit a --contract c") == sentence
     assert not os.path.exists("c")

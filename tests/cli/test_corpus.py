@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import files, outcome, program
+from command_line import error_of, files, output_of, program
 
 from onnxgather.checking.corpus import built_in_cases
 
@@ -24,8 +24,7 @@ class TestCorpus:
             "onnxgather.checking.corpus.built_in_cases",
             lambda: list(built_in_cases())[::7],
         )
-        code, out, err = outcome("corpus export --format", form, "out")
-        assert (code, err) == (0, "")
+        out = output_of(f"corpus export --format {form} out")
         first, *rest = out.splitlines()
         assert re.fullmatch(
             r"out: 2\d\d cases, and \d+ valid cases beside those that must be refused",
@@ -44,8 +43,7 @@ class TestCorpus:
             "onnxgather.checking.corpus.built_in_cases",
             lambda: list(built_in_cases())[::60],
         )
-        code, out, err = outcome("corpus export --format wpt out")
-        assert (code, err) == (0, "")
+        out = output_of("corpus export --format wpt out")
         first, *rest = out.splitlines()
         assert re.fullmatch(r"out: \d+ cases", first)
         assert re.fullmatch(r"left out: \d+, as each has [\w ,']+", rest[0])
@@ -53,7 +51,5 @@ class TestCorpus:
 
     def test_a_folder_of_something_else_is_kept(self) -> None:
         program("out/x.json")
-        code, out, err = outcome("corpus export --format json out")
-        assert (code, out) == (2, "")
-        assert err.startswith("Error: out: ")
+        assert error_of("corpus export --format json out").startswith("out: ")
         assert files() == ["out/x.json"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from command_line import outcome
+from command_line import outcome, write_text
 
 HEADS = {
     "x.h": "#pragma once\n",
@@ -21,7 +19,7 @@ GATHER = (
 @pytest.mark.parametrize("command", ["check", "convert", "explain", "run", "show"])
 @pytest.mark.parametrize("name", HEADS)
 def test_a_command_says_that_it_does_not_read_cpp(name: str, command: str) -> None:
-    Path(name).write_text(HEADS[name] + GATHER, encoding="utf-8")
+    write_text(name, HEADS[name] + GATHER)
     rule = "must be a DxDispatch program, which is JSON"
     kind = "C or C++, which onnxgather does not read"
     assert outcome(command, name)[::2] == (2, f"Error: {name}: {rule}, got {kind}\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,8 +14,22 @@ from unittest.mock import Mock
 import msgspec
 import numpy as np
 import pytest
-from command_line import DATA_4X3, DESC, INDICES, outcome, program
-from onnx import TensorProto, helper
+from command_line import (
+    DATA_4X3,
+    DESC,
+    INDICES,
+    error_of,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_json,
+    succeed,
+    write_json,
+    write_text,
+)
+from messages import rows_of
+from onnx_graphs import written
 from planted_adapter import planted
 from rings import one_quick_in
 from stub_runtime import environment
@@ -79,8 +92,7 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_program(self) -> None:
         program("x.json")
-        code, out, err = outcome("repro x.json --lane", self.lane(), "-o", "out")
-        assert (code, err) == (0, "")
+        out = output_of("repro x.json -o out --lane", self.lane())
         assert out.startswith(
             "out: OpenVINOExecutionProvider returns wrong elements for Gather"
         )
@@ -98,16 +110,14 @@ class TestRepro:
     @pytest.mark.slow
     def test_repro_takes_a_report(self) -> None:
         program("x.json")
-        lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check x.json", *lanes, "--json=r.json")[0] == 1
-        code, out, err = outcome("repro r.json --lane", self.lane(), "-o", "out")
-        assert (code, err) == (0, "")
+        checked = "check x.json --json=r.json --lanes cpu --lane"
+        assert outcome(checked, self.lane())[0] == 1
+        out = output_of("repro r.json -o out --lane", self.lane())
         assert out.endswith("; repro.py shows it\n")
 
     def test_a_case_that_passes_has_nothing_to_reproduce(self) -> None:
         program("x.json")
-        code, out, err = outcome("repro x.json -o out")
-        assert (code, err) == (0, "")
+        out = output_of("repro x.json -o out")
         assert (
             out
             == "case 'x.json: $.commands[0] (gather)' passes on lane cpu: nothing to"
@@ -125,8 +135,8 @@ class TestRepro:
         """Write a report in which lane cpu of this environment went wrong, and say
         otherwise."""
         program("x.json")
-        assert outcome("check x.json --json=r.json")[0] == 0
-        report = json.loads(Path("r.json").read_text())
+        succeed("check x.json --json=r.json")
+        report = read_json("r.json")
         report["lanes"][0] |= lane
         (case,) = report["cases"]
         case["results"][0] |= {
@@ -147,36 +157,30 @@ class TestRepro:
             "indices": indices,
             "descriptor": og.to_dict(DESC),
         }
-        Path("r.json").write_text(json.dumps(report))
+        write_json("r.json", report)
         return report
 
     @pytest.mark.slow
     def test_a_report_starts_no_program(self) -> None:
-        Path("evil").write_text("#!/bin/sh\ntouch started\n")
+        write_text("evil", "#!/bin/sh\ntouch started\n")
         Path("evil").chmod(0o755)
         self.edited_report(python=str(Path("evil").absolute()))
         passes = "passes on lane cpu: nothing to reproduce\n"
-        code, out, err = outcome("repro r.json -o out")
-        assert (code, out, err) == (
-            0,
-            f"case 'x.json: $.commands[0] (gather)' {passes}",
-            "",
+        assert (
+            output_of("repro r.json -o out")
+            == f"case 'x.json: $.commands[0] (gather)' {passes}"
         )
         self.edited_report(name="cpu@x=./evil")
         sentence = "r.json: the name of a lane must have no '=', got 'cpu@x=./evil'"
-        assert outcome("repro r.json -o out") == (
-            2,
-            "",
-            f"Error: {sentence}\n",
-        )
+        assert error_of("repro r.json -o out") == sentence
         assert not Path("started").exists()
 
     def test_a_report_without_interpreters_is_enough(self) -> None:
         report = self.edited_report()
         report["lanes"][0].pop("python", None)
-        Path("r.json").write_text(json.dumps(report))
-        code, out, _ = outcome("repro r.json -o out")
-        assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
+        write_json("r.json", report)
+        out = output_of("repro r.json -o out")
+        assert out[-25:] == "cpu: nothing to reproduce\n"[-25:]
 
     @pytest.mark.slow
     def test_a_lane_of_another_environment_needs_its_interpreter(self) -> None:
@@ -191,8 +195,8 @@ class TestRepro:
             ),
             "",
         )
-        code, out, _ = outcome("repro r.json -o out --lane", f"cpu={sys.executable}")
-        assert (code, out[-25:]) == (0, "cpu: nothing to reproduce\n"[-25:])
+        out = output_of("repro r.json -o out --lane", f"cpu={sys.executable}")
+        assert out[-25:] == "cpu: nothing to reproduce\n"[-25:]
 
     @pytest.mark.parametrize(
         "case", one_quick_in(2, [None, "x.json: $.commands[0] (gather)"])
@@ -201,11 +205,11 @@ class TestRepro:
         self, case: str | None
     ) -> None:
         program("x.json")
-        assert outcome("check x.json --json=r.json")[0] == 0
+        succeed("check x.json --json=r.json")
         arguments = () if case is None else ("--case", case)
         what = "any case" if case is None else f"case {case!r}"
         sentence = f"r.json: no lane went wrong in {what}: nothing to reproduce\n"
-        assert outcome("repro r.json", *arguments, "-o", "out") == (0, sentence, "")
+        assert output_of("repro r.json", *arguments, "-o", "out") == sentence
         assert not Path("out").exists()
 
     def test_options_that_a_source_does_not_have_are_refused(self) -> None:
@@ -234,18 +238,17 @@ class TestRepro:
         del ran
         """
         planted(Path.cwd(), change)
-        adapter = ("--adapter", "planted=planted.py")
+        adapter = "--adapter planted=planted.py"
         program("x.json")
-        words = ("check", "x.json", "--opset", "13", "--json=r.json")
-        assert outcome(*words, *adapter)[0] == 1
-        words = ("repro", "r.json", "-o", "out")
+        words = "check x.json --opset 13 --json=r.json"
+        assert outcome(f"{words} {adapter}")[0] == 1
+        words = "repro r.json -o out"
         needs = "r.json: lane 'planted' needs its adapter, such as --lane planted"
-        message = f"Error: {needs} --adapter planted=planted.py\n"
-        assert outcome(*words) == (2, "", message)
+        assert error_of(words) == f"{needs} --adapter planted=planted.py"
         needs = "--adapter planted=planted.py must come with --lane planted"
-        assert outcome(*words, *adapter)[2].endswith(f"\n\nError: {needs}\n")
-        code, out, _ = outcome(*words, "--lane", "planted", *adapter)
-        assert (code, out[:22]) == (0, "out: planted fails in ")
+        assert outcome(f"{words} {adapter}")[2].endswith(f"\n\nError: {needs}\n")
+        out = output_of(f"{words} --lane planted {adapter}")
+        assert out[:22] == "out: planted fails in "
         assert "ValueError: opset 13\n" in Path("out/ISSUE.md").read_text("utf-8")
 
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
@@ -281,167 +284,99 @@ main(["repro", "x.json", "-o", "out", "--lane", "openvino={python}"])
 
     @pytest.mark.slow
     def test_repro_takes_a_node_of_a_model(self) -> None:
-        node = helper.make_node("Gather", ["data", "where"], ["result"], "pick", axis=1)
-        graph = helper.make_graph(
-            [node],
-            "graph",
-            [
-                helper.make_tensor_value_info("data", TensorProto.FLOAT, [2, 3]),
-                helper.make_tensor_value_info("where", TensorProto.INT64, [2]),
-            ],
-            [helper.make_tensor_value_info("result", TensorProto.FLOAT, [2, 2])],
-        )
-        opsets = [helper.make_opsetid("", 17)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        model = written("""(float[2, 3] data, int64[2] where) => (float[2, 2] result)
+            { [pick] result = Gather<axis = 1>(data, where) }""")
         Path("m.onnx").write_bytes(model.SerializeToString())
         data = np.arange(6, dtype=np.float32).reshape(2, 3)
         np.savez("x.npz", data=data, where=np.array([2, 0]))
-        arguments = (
-            "repro",
-            "m.onnx",
-            "--node",
-            "pick",
-            "--inputs",
-            "x.npz",
-            "-o",
-            "out",
-        )
-        code, out, err = outcome(*arguments)
-        assert (code, err) == (0, "")
+        arguments = "repro m.onnx --node pick --inputs x.npz -o out"
+        out = output_of(arguments)
         assert out.endswith(" passes on lane cpu: nothing to reproduce\n")
-        code, out, err = outcome(*arguments, "--lane", self.lane())
-        assert (code, err) == (0, "")
+        out = output_of(f"{arguments} --lane", self.lane())
         assert out.endswith("; repro.py shows it\n")
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (["none.json"], "none.json: no such file or directory"),
-            (
-                ["x.json", "--case", "y"],
-                (
-                    "x.json: case must be one of 1, listed by onnxgather check --json,"
-                    " got 'y'"
-                ),
-            ),
-            (
-                ["x.json", "--case", "gathers"],
-                (
-                    "x.json: case must be one of its cases, such as 'gather', got"
-                    " 'gathers'"
-                ),
-            ),
-            (
-                ["m.ONNX"],
-                (
-                    "m.ONNX: an ONNX model that onnxgather did not write must come with"
-                    " --node, got none"
-                ),
-            ),
-            (
-                ["x.json", "--inputs", "x.npz"],
-                (
-                    "--inputs must come with a model or with one descriptor alone, got"
-                    " x.json"
-                ),
-            ),
-            (["none.onnx"], "none.onnx: no such file or directory"),
-            (
-                ["cut.json"],
-                "cut.json: $ must be whole JSON, got an empty or cut file",
-            ),
-            (
-                ["cut.json", "--node", "x"],
-                (
-                    "cut.json: must be an ONNX model, got a report, which onnxgather"
-                    " repro and report merge take"
-                ),
-            ),
-        ],
+        rows_of("""
+none.json
+none.json: no such file or directory
+
+x.json --case y
+x.json: case must be one of 1, listed by onnxgather check --json, got 'y'
+
+x.json --case gathers
+x.json: case must be one of its cases, such as 'gather', got 'gathers'
+
+m.ONNX
+m.ONNX: an ONNX model that onnxgather did not write must come with --node, got none
+
+x.json --inputs x.npz
+--inputs must come with a model or with one descriptor alone, got x.json
+
+none.onnx
+none.onnx: no such file or directory
+
+cut.json
+cut.json: $ must be whole JSON, got an empty or cut file
+
+cut.json --node x
+cut.json: must be an ONNX model, got a report, which onnxgather repro and report merge
+take
+"""),
     )
     def test_a_source_that_cannot_be_read_is_one_sentence(
-        self, arguments: list[str], sentence: str
+        self, arguments: str, sentence: str
     ) -> None:
         program("x.json")
         Path("m.ONNX").touch()
-        Path("cut.json").write_text('{"onnxgather": "0.1.0", "made": "now", "machine')
-        assert outcome("repro", *arguments, "-o", "out") == (
-            2,
-            "",
-            f"Error: {sentence}\n",
-        )
+        write_text("cut.json", '{"onnxgather": "0.1.0", "made": "now", "machine')
+        assert error_of(f"repro {arguments} -o out") == sentence
         assert not Path("out").exists()
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (
-                ["--lane", "martian"],
-                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}",
-            ),
-            (
-                ["--lane", "martian@1=python"],
-                f"Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}",
-            ),
-            (
-                ["--lane", ""],
-                "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got ''",
-            ),
-            (
-                ["--lane", "cpu="],
-                (
-                    "Invalid value for '--lane': a lane must be NAME or NAME=PATH, got"
-                    " 'cpu='"
-                ),
-            ),
-            (
-                ["--lane", "cpu=no/python"],
-                "Invalid value for '--lane': 'no/python': no such file or directory",
-            ),
-            (
-                ["--lane", "MyExecutionProvider", "--plugin", "libmy.so"],
-                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
-            ),
-            (
-                [
-                    "--lane",
-                    "MyExecutionProvider",
-                    "--plugin",
-                    "MyExecutionProvider=libmy.so",
-                ],
-                "Invalid value for '--plugin': 'libmy.so': no such file or directory",
-            ),
-            (
-                ["--timeout", "0"],
-                "Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.",
-            ),
-            (
-                ["--target", "gpu"],
-                (
-                    "Invalid value for '--target': 'gpu' is not one of 'portable',"
-                    " 'cpu', 'webgpu', 'native'."
-                ),
-            ),
-        ],
+        rows_of(f"""
+--lane martian
+Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}
+
+--lane martian@1=python
+Invalid value for '--lane': {_PROVIDER}, got 'martian'; {_ADAPTER}
+
+--lane=
+Invalid value for '--lane': a lane must be NAME or NAME=PATH, got ''
+
+--lane cpu=
+Invalid value for '--lane': a lane must be NAME or NAME=PATH, got 'cpu='
+
+--lane cpu=no/python
+Invalid value for '--lane': 'no/python': no such file or directory
+
+--lane MyExecutionProvider --plugin libmy.so
+Invalid value for '--plugin': 'libmy.so': no such file or directory
+
+--lane MyExecutionProvider --plugin MyExecutionProvider=libmy.so
+Invalid value for '--plugin': 'libmy.so': no such file or directory
+
+--timeout 0
+Invalid value for '--timeout': 0 is not in the range 1<=x<=86400.
+
+--target gpu
+Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu', 'native'.
+"""),
     )
-    def test_wrong_usage_is_one_sentence(
-        self, arguments: list[str], sentence: str
-    ) -> None:
+    def test_wrong_usage_is_one_sentence(self, arguments: str, sentence: str) -> None:
         program("x.json")
-        code, out, err = outcome("repro x.json", *arguments, "-o", "out")
-        assert (code, out) == (2, "")
-        assert err.startswith("Usage: onnxgather repro [OPTIONS] SOURCE\n")
-        assert err.endswith(f"\n\nError: {sentence}\n")
+        assert error_of(f"repro x.json {arguments} -o out") == sentence
 
     def test_an_edited_report_is_checked(self) -> None:
         program("x.json")
-        lanes = ("--lanes", "cpu", "--lane", self.lane())
-        assert outcome("check x.json", *lanes, "--json=r.json")[0] == 1
-        report = json.loads(Path("r.json").read_text())
+        checked = "check x.json --json=r.json --lanes cpu --lane"
+        assert outcome(checked, self.lane())[0] == 1
+        report = read_json("r.json")
         case = "r.json: case 'x.json: $.commands[0] (gather)'"
 
         def refusal() -> str:
-            Path("e.json").write_text(json.dumps(report))
+            write_json("e.json", report)
             code, out, err = outcome("repro e.json -o out")
             assert (code, out) == (2, "")
             return err.replace("e.json", "r.json")
@@ -495,7 +430,7 @@ class InferenceSession(InferenceSession):
         portable = og.to_onnx(DESC, "clamp", "portable", threads=1)
         assert (code, err) == (0, "")
         assert out.endswith("; repro.py shows it\n")
-        assert Path("out/model.onnx").read_bytes() == portable.SerializeToString()
+        assert read_bytes("out/model.onnx") == portable.SerializeToString()
 
     @pytest.mark.slow
     def test_a_lane_that_hangs_has_a_timeout(self) -> None:

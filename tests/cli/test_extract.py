@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import outcome
+from command_line import error_of, outcome, output_of, read_json, succeed
 from onnx import parser
 
 from onnxgather.core.programs.program import read_program
@@ -44,30 +43,25 @@ ALL = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--all")
 
 
 def test_each_gather_gets_a_folder_that_runs() -> None:
-    assert outcome(*ALL) == (
-        0,
-        (
-            "left out: main graph: Gather 's': data must be of a type that DirectML"
-            " gathers (FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64,"
-            " UINT32, UINT16, UINT8), got STRING\nleft out: else_branch of z: Gather"
-            " 'b': it did not run with these inputs\nmodel.onnx -> out: 2 of 4"
-            " gathers\n"
-        ),
-        "",
+    assert output_of(*ALL) == (
+        "left out: main graph: Gather 's': data must be of a type that DirectML"
+        " gathers (FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64,"
+        " UINT32, UINT16, UINT8), got STRING\nleft out: else_branch of z: Gather"
+        " 'b': it did not run with these inputs\nmodel.onnx -> out: 2 of 4"
+        " gathers\n"
     )
-    index = json.loads(Path("out/index.json").read_text(encoding="utf-8"))
+    index = read_json("out/index.json")
     folders = [gather["folder"] for gather in index["gathers"]]
     assert sorted(str(folder) for folder in folders if folder) == [
         "gathers/001_first_gather",
         "gathers/003_a",
     ]
-    assert outcome("run out/gathers/001_first_gather/program.json") == (
-        0,
-        "Resource 'output': 3, 4, 1, 2\n",
-        "",
+    assert (
+        output_of("run out/gathers/001_first_gather/program.json")
+        == "Resource 'output': 3, 4, 1, 2\n"
     )
     assert (
-        outcome("run out/gathers/003_a/program.json")[1]
+        output_of("run out/gathers/003_a/program.json")
         == "Resource 'output': 2, 1, 4, 3, 6, 5\n"
     )
     script = ["out/gathers/003_a/repro.py"]
@@ -87,20 +81,16 @@ g (int64[k] ids) => (y) <float[5] table = {0, 1, 2, 3, 4}> { y = Gather (table, 
     Path("table.onnx").write_bytes(model.SerializeToString())
     np.savez("ids.npz", ids=np.array([3, 3]))
     monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 19)
-    arguments = ("extract", "table.onnx", "--inputs", "ids.npz", "-o", "out", "--all")
-    assert outcome(*arguments) == (
-        0,
-        (
-            "cropped: main graph: Gather 'y': data [5] is cropped to [3], as no more is"
-            " read\ntable.onnx -> out: 1 of 1 gathers\n"
-        ),
-        "",
+    arguments = "extract table.onnx --inputs ids.npz -o out --all"
+    assert output_of(arguments) == (
+        "cropped: main graph: Gather 'y': data [5] is cropped to [3], as no more is"
+        " read\ntable.onnx -> out: 1 of 1 gathers\n"
     )
     assert (
-        outcome("run out/gathers/001_y/program.json")[1] == "Resource 'output': 3, 3\n"
+        output_of("run out/gathers/001_y/program.json") == "Resource 'output': 3, 3\n"
     )
     monkeypatch.setattr("onnxgather.auditing.cropping.LARGEST_WHOLE", 20)
-    assert outcome(*arguments)[1] == "table.onnx -> out: 1 of 1 gathers\n"
+    assert output_of(arguments) == "table.onnx -> out: 1 of 1 gathers\n"
 
 
 def test_one_gather_is_chosen_by_its_name_or_its_output() -> None:
@@ -116,16 +106,14 @@ def test_one_gather_is_chosen_by_its_name_or_its_output() -> None:
             name,
         )
         assert outcome(*arguments)[:2] == (0, "model.onnx -> out: 1 of 1 gathers\n")
-    index = json.loads(Path("out/index.json").read_text(encoding="utf-8"))
+    index = read_json("out/index.json")
     assert index["gathers"][0]["descriptor"]["type"] == "DML_OPERATOR_GATHER"
 
 
 def test_what_cannot_be_extracted_is_refused() -> None:
-    node = ("extract", "model.onnx", "--inputs", "x.npz", "-o", "out", "--node", "yy")
-    assert outcome(*node) == (
-        2,
-        "",
-        "Error: model.onnx: node 'yy' must be one of the model's 4 gathers\n",
+    node = "extract model.onnx --inputs x.npz -o out --node yy"
+    assert (
+        error_of(node) == "model.onnx: node 'yy' must be one of the model's 4 gathers"
     )
     assert "give either --node NAME or --all" in outcome(*ALL[:-1])[2]
     np.savez("y.npz", ids=INPUTS["ids"])
@@ -151,7 +139,7 @@ def test_large_data_is_in_a_file_beside_the_program() -> None:
     data = np.arange(40_000, dtype=np.float32).reshape(20_000, 2)
     data.view(np.uint32)[0, 0] = 0x7F800001  # a NaN that JSON cannot express
     np.savez("x.npz", allow_pickle=False, data=data, ids=np.arange(20_000)[::-1])
-    assert outcome(*ALL)[0] == 0
+    succeed(*ALL)
     folder = Path("out/gathers/001_y")
     assert (folder / "program.json").stat().st_size < 2000
     found = read_program(folder / "program.json").resources

@@ -8,7 +8,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command_line import outcome, posix, spawn
+from command_line import (
+    error_of,
+    outcome,
+    output_of,
+    posix,
+    read_bytes,
+    spawn,
+    succeed,
+    write_text,
+)
+from messages import rows_of
 from onnx import parser
 
 from onnxgather.cli.terminal import Progress
@@ -37,7 +47,7 @@ def test_harden_says_of_each_gather_what_it_changed() -> None:
     )
     assert "Concat" in {
         node.op_type
-        for node in onnx.ModelProto.FromString(Path("out.onnx").read_bytes()).graph.node
+        for node in onnx.ModelProto.FromString(read_bytes("out.onnx")).graph.node
     }
 
 
@@ -85,35 +95,24 @@ def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
         ("--range", "ids=2", "NAME=LO:HI"),
         ("--range", "ids=1:2:3", "NAME=LO:HI"),
     ):
-        code, _, told = outcome("harden model.onnx -o out.onnx", option, value)
+        code, _, told = outcome(f"harden model.onnx -o out.onnx {option}", value)
         assert code == 2
         assert f"Invalid value for '{option}': must be {form}, got '{value}'" in told
     assert not Path("out.onnx").exists()
 
 
 def test_a_file_that_is_no_model_is_refused() -> None:
-    Path("a.json").write_text("{}", encoding="utf-8")
-    code, _, told = outcome("harden a.json -o out.onnx")
-    assert (code, told) == (
-        2,
-        (
-            "Error: a.json: must be an ONNX model, got bytes that are cut short, or no"
-            " model\n"
-        ),
+    write_text("a.json", "{}")
+    assert error_of("harden a.json -o out.onnx") == (
+        "a.json: must be an ONNX model, got bytes that are cut short, or no model"
     )
 
 
 def test_a_pointer_in_the_place_of_a_model_is_told_as_one() -> None:
-    Path("a.onnx").write_text(
-        "version https://git-lfs.github.com/spec/v1\n", encoding="utf-8"
-    )
-    assert outcome("harden a.onnx -o out.onnx") == (
-        2,
-        "",
-        (
-            "Error: a.onnx: must be an ONNX model, got a pointer of Git LFS, which git"
-            " lfs pull replaces by the file\n"
-        ),
+    write_text("a.onnx", "version https://git-lfs.github.com/spec/v1\n")
+    assert error_of("harden a.onnx -o out.onnx") == (
+        "a.onnx: must be an ONNX model, got a pointer of Git LFS, which git"
+        " lfs pull replaces by the file"
     )
 
 
@@ -122,7 +121,7 @@ def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> 
     saved()
     assert spawn("harden model.onnx -o out.onnx").returncode == 0
     ended = spawn("harden model.onnx -o -")
-    assert ended.stdout == Path("out.onnx").read_bytes()
+    assert ended.stdout == read_bytes("out.onnx")
     assert (ended.returncode, posix(ended.stderr.decode())) == (
         0,
         (
@@ -132,18 +131,20 @@ def test_a_model_for_the_standard_output_is_printed_and_the_rest_beside_it() -> 
             " clamped element.\n"
         ),
     )
-    code, text, told = outcome("harden model.onnx -o - --json")
-    rule = "Error: --json must come with a file as --output, as - prints the model"
-    assert (code, text, told.splitlines()[-1]) == (2, "", rule)
+    assert (
+        error_of("harden model.onnx -o - --json")
+        == "--json must come with a file as --output, as - prints the model"
+    )
     assert not Path("-").exists()
 
 
 def test_no_model_is_printed_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     saved()
     monkeypatch.setattr("onnxgather.cli.outputs.is_terminal", bool)  # any stream is one
-    code, text, told = outcome("harden model.onnx -o -")
-    rule = "Error: --output must be a file, as a terminal does not show a model"
-    assert (code, text, told.splitlines()[-1]) == (2, "", rule)
+    assert (
+        error_of("harden model.onnx -o -")
+        == "--output must be a file, as a terminal does not show a model"
+    )
 
 
 def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +156,7 @@ def test_the_runs_of_verify_are_progress(monkeypatch: pytest.MonkeyPatch) -> Non
         told.append(text)
 
     monkeypatch.setattr(Progress, "show", show)
-    assert outcome("harden model.onnx -o out.onnx --verify")[0] == 0
+    succeed("harden model.onnx -o out.onnx --verify")
     # 8, the same 8, and 64 wild ones
     assert told == ["model.onnx", *(f"Runs tried: {k}" for k in range(1, 81))]
 
@@ -168,8 +169,8 @@ def test_harden_verifies_what_it_wrote() -> None:
         "wild: holds: 64 runs with wild ids, 0 failed",
         "again: holds: a second time changes nothing",
     ]
-    code, text, _ = outcome("harden model.onnx -o out.onnx --verify")
-    assert (code, text.splitlines()[2:]) == (0, lines)
+    text = succeed("harden model.onnx -o out.onnx --verify")
+    assert text.splitlines()[2:] == lines
     np.savez("inputs.npz", ids=np.array([0, -3]))
     options = ("--verify", "--inputs", "inputs.npz", "--json")
     code, text, _ = outcome("harden model.onnx -o out.onnx", *options)
@@ -185,9 +186,10 @@ def test_harden_verifies_what_it_wrote() -> None:
     assert code == 2
     rule = "the model must run with the given inputs, which audit --write-inputs makes"
     assert f"Error: model.onnx: {rule}, but [ONNX" in told
-    code, _, told = outcome("harden model.onnx -o out.onnx", *options[1:3])
-    rule = "Error: --inputs must come with --verify, which runs the model"
-    assert (code, told.splitlines()[-1]) == (2, rule)
+    assert (
+        error_of("harden model.onnx -o out.onnx", *options[1:3])
+        == "--inputs must come with --verify, which runs the model"
+    )
 
 
 def test_no_input_is_replaced_by_the_hardened_model() -> None:
@@ -198,10 +200,12 @@ def test_no_input_is_replaced_by_the_hardened_model() -> None:
         ("inputs.npz", "--verify", "--inputs", "inputs.npz"),
         ("contract.json", "--assume", "contract.json"),
     ):
-        before = Path(name).read_bytes()
-        rule = f"Error: {name} must not be written, as it is an input\n"
-        assert outcome("harden model.onnx -o", name, *options) == (2, "", rule)
-        assert Path(name).read_bytes() == before
+        before = read_bytes(name)
+        assert (
+            error_of("harden model.onnx -o", name, *options)
+            == f"{name} must not be written, as it is an input"
+        )
+        assert read_bytes(name) == before
 
 
 UNRANKED = """
@@ -266,9 +270,9 @@ hardened
     assert files == ["out/new/a.onnx", "out/new/below/b.onnx", "out/new/c.onnx"]
     kept = load_model("out/new/c.onnx")
     drop_entries(kept)
-    assert kept.SerializeToString() == Path("m/c.onnx").read_bytes()
-    assert outcome("harden m/a.onnx -o a.onnx")[0] == 0
-    assert Path("out/new/a.onnx").read_bytes() == Path("a.onnx").read_bytes()
+    assert kept.SerializeToString() == read_bytes("m/c.onnx")
+    succeed("harden m/a.onnx -o a.onnx")
+    assert read_bytes("out/new/a.onnx") == read_bytes("a.onnx")
 
     code, text, _ = outcome("harden m -o out/new --json")
     record = json.loads(text)
@@ -279,21 +283,20 @@ hardened
 
 def test_a_pattern_and_an_existing_folder_are_for_several_models() -> None:
     write("m/a.onnx")
-    code, text, _ = outcome("harden m/*.onnx -o out")
-    assert (code, text) == (
-        0,
+    text = output_of("harden m/*.onnx -o out")
+    assert text == (
         """\
 m/a.onnx -> out/a.onnx: 1 node rewritten
 1 model -> out: 1 node rewritten; none of them can fail on a bad index
-""",
+"""
     )
     # The folder is there now: a model goes into it, and replaces the one before.
-    before = Path("out/a.onnx").read_bytes()
-    options = ("--out-of-range", "zero")
-    assert outcome("harden m/a.onnx m/a.onnx -o out", *options)[0] == 0
-    assert Path("out/a.onnx").read_bytes() != before
-    assert outcome("harden m/a.onnx -o out")[1] == text
-    assert Path("out/a.onnx").read_bytes() == before
+    before = read_bytes("out/a.onnx")
+    options = "--out-of-range zero"
+    succeed(f"harden m/a.onnx m/a.onnx -o out {options}")
+    assert read_bytes("out/a.onnx") != before
+    assert output_of("harden m/a.onnx -o out") == text
+    assert read_bytes("out/a.onnx") == before
     assert [path.name for path in Path("out").iterdir()] == ["a.onnx"]
 
 
@@ -310,49 +313,46 @@ def test_verify_checks_each_model_of_a_folder() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (
-            ("m", "-o", "m/hardened"),
-            "m/hardened must be outside of m, whose models are hardened",
-        ),
-        (("m", "-o", "m"), "m must be outside of m, whose models are hardened"),
-        (
-            ("m/*.onnx", "-o", "m"),
-            "m/a.onnx must be outside of m, to which models are written",
-        ),
-        (
-            ("m/**/*.onnx", "-o", "m/n"),
-            "m/n/a.onnx must be outside of m/n, to which models are written",
-        ),
-        (
-            ("m/b.onnx", "m/n/a.onnx", "-o", "m/n"),
-            "m/n/a.onnx must be outside of m/n, to which models are written",
-        ),
-        (
-            ("m/b.onnx", "m/n/o/c.onnx", "-o", "m/n"),
-            "m/n/o/c.onnx must be outside of m/n, to which models are written",
-        ),
-        (
-            ("m", "-o", "out.onnx"),
-            "--output must be a folder for several models, got out.onnx",
-        ),
-        (("m", "-o", "-"), "--output must be a folder for several models, got -"),
-        (
-            ("m", "-o", "file"),
-            "--output must be a folder for several models, got file",
-        ),
-        (("none", "-o", "out"), "none: no such file or directory"),
-    ],
+    rows_of("""
+m -o m/hardened
+m/hardened must be outside of m, whose models are hardened
+
+m -o m
+m must be outside of m, whose models are hardened
+
+m/*.onnx -o m
+m/a.onnx must be outside of m, to which models are written
+
+m/**/*.onnx -o m/n
+m/n/a.onnx must be outside of m/n, to which models are written
+
+m/b.onnx m/n/a.onnx -o m/n
+m/n/a.onnx must be outside of m/n, to which models are written
+
+m/b.onnx m/n/o/c.onnx -o m/n
+m/n/o/c.onnx must be outside of m/n, to which models are written
+
+m -o out.onnx
+--output must be a folder for several models, got out.onnx
+
+m -o -
+--output must be a folder for several models, got -
+
+m -o file
+--output must be a folder for several models, got file
+
+none -o out
+none: no such file or directory
+"""),
 )
 def test_a_folder_that_would_lose_a_model_is_refused(
-    arguments: tuple[str, ...], sentence: str
+    arguments: str, sentence: str
 ) -> None:
     for path in ("m/a.onnx", "m/b.onnx", "m/n/a.onnx", "m/n/o/c.onnx"):
         write(path)
     Path("file").write_bytes(b"kept")
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    code, text, told = outcome("harden", *arguments)
-    assert (code, text, told.splitlines()[-1]) == (2, "", f"Error: {sentence}")
+    assert error_of(f"harden {arguments}") == sentence
     after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     assert after == before
 
@@ -372,11 +372,8 @@ def test_an_input_of_the_command_is_no_output() -> None:
     Path("out").mkdir()
     outcome("audit m/a.onnx --contract c.json")
     Path("c.json").rename("out/a.onnx")
-    code, _, told = outcome("harden m -o out --assume out/a.onnx")
-    assert (code, told) == (
-        2,
-        "Error: out/a.onnx must not be written, as it is an input\n",
-    )
+    sentence = "Error: out/a.onnx must not be written, as it is an input\n"
+    assert outcome("harden m -o out --assume out/a.onnx")[::2] == (2, sentence)
 
 
 def test_a_model_that_cannot_be_written_loses_nothing() -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 import pytest
-from command_line import call, outcome, program, spawn
+from command_line import call, outcome, output_of, program, spawn, succeed
 from folders import MODELS
+from messages import rows_of
 from rings import but_slow, one_quick_in
 
 import onnxgather
@@ -86,7 +87,7 @@ class TestExamples:
         name = '{"name": "my-runtime", "version": "1.2.0"}'
         (tmp_path / "answers" / "runtime.json").write_text(name, encoding="utf-8")
         for words in BEFORE.get(command, ()):
-            assert call(*words.split()).exit_code == 0
+            succeed(*words.split())
         for example in EXAMPLES[command]:
             assert f"{example} ".startswith(f"onnxgather {command} ")
             _, *words = shlex.split(example)
@@ -100,9 +101,9 @@ class TestHelp:
         assert sorted(chain.from_iterable(TASKS.values())) == sorted(COMMANDS)
 
     def test_help_lists_the_commands(self) -> None:
-        assert outcome("--help") == (
-            0,
-            """\
+        assert (
+            output_of("--help")
+            == """\
 Usage: onnxgather [OPTIONS] COMMAND [ARGS]...
 
   Translates DirectML's gather operators to ONNX models, runs them with ONNX
@@ -143,8 +144,7 @@ Setup:
     2  unusable input or usage
     3  a lane did not start, or a required one did not run a case
   Where several apply: 2, then 1, then 3. Interrupted: 130 (SIGINT), 143 (SIGTERM).
-""",
-            "",
+"""
         )
 
     @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ Setup:
         ],
     )
     def test_command_help_fits_80_columns(self, command: str) -> None:
-        result = call(command, "--help")
+        result = call(f"{command} --help")
         assert result.exit_code == 0
         assert result.stdout.startswith(f"Usage: onnxgather {command} [OPTIONS]")
         assert max(map(len, result.stdout.splitlines())) <= 80
         assert "\b" not in result.stdout
 
     def test_version_is_printed(self) -> None:
-        assert outcome("--version") == (0, "onnxgather 0.1.0\n", "")
+        assert output_of("--version") == "onnxgather 0.1.0\n"
 
     @pytest.mark.parametrize(
         "arguments", one_quick_in(3, ["--version", "--help", "nonsense"])
@@ -284,64 +284,63 @@ print("heavy:", heavy)
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
-        [
-            (["convert"], "Missing argument 'FILE...'."),
-            (["run"], "Missing argument 'FILE'."),
-            (["chekc"], "No such command 'chekc'. Did you mean 'check'?"),
-            (["corpus", "exprot"], "No such command 'exprot'. Did you mean 'export'?"),
-            (["x.json"], "a command must come before x.json, such as run or show"),
-            (["doctor", "--jsno"], "No such option '--jsno'. Did you mean '--json'?"),
-            (
-                ["harden", "--policy"],
-                "No such option '--policy'. Did you mean '--out-of-range'?",
-            ),
-            (["audit", "--policy"], "No such option '--policy'."),
-            (["audit", "--ep", "x"], "No such option '--ep'."),
-            (
-                ["audit", "m.onnx", "--lanes", "cpu"],
-                (
-                    "No such option '--lanes'. Did you mean"
-                    " 'onnxgather check MODEL --inputs FILE --lanes NAMES'?"
-                ),
-            ),
-            (
-                ["run", "--lanes", "x"],
-                "No such option '--lanes'. Did you mean '--provider'?",
-            ),
-            (
-                ["repro", "--lanes", "x"],
-                "No such option '--lanes'. Did you mean '--lane'?",
-            ),
-            (
-                ["check", "x.json", "--provider", "cpu"],
-                "No such option '--provider'. Did you mean '--lanes'?",
-            ),
-            (
-                ["run", "x.json", "--provider", "gpu"],
-                (
-                    "Invalid value for '--provider': provider must be one of"
-                    " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu,"
-                    " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
-                    " webnn, or ONNX Runtime's"
-                    " full name of one, which ends in ExecutionProvider, got 'gpu'"
-                ),
-            ),
-            (
-                ["run", "x.json", "--out-of-range", "wrap"],
-                (
-                    "Invalid value for '--out-of-range': 'wrap' is not one of 'clamp',"
-                    " 'error', 'zero', 'directml'."
-                ),
-            ),
-            (
-                ["show", "x.json", "--opset", "12"],
-                "Invalid value for '--opset': 12 is not in the range 13<=x<=25.",
-            ),
-        ],
+        rows_of("""
+convert
+Missing argument 'FILE...'.
+
+run
+Missing argument 'FILE'.
+
+chekc
+No such command 'chekc'. Did you mean 'check'?
+
+corpus exprot
+No such command 'exprot'. Did you mean 'export'?
+
+x.json
+a command must come before x.json, such as run or show
+
+doctor --jsno
+No such option '--jsno'. Did you mean '--json'?
+
+harden --policy
+No such option '--policy'. Did you mean '--out-of-range'?
+
+audit --policy
+No such option '--policy'.
+
+audit --ep x
+No such option '--ep'.
+
+audit m.onnx --lanes cpu
+No such option '--lanes'. Did you mean 'onnxgather check MODEL --inputs FILE --lanes
+NAMES'?
+
+run --lanes x
+No such option '--lanes'. Did you mean '--provider'?
+
+repro --lanes x
+No such option '--lanes'. Did you mean '--lane'?
+
+check x.json --provider cpu
+No such option '--provider'. Did you mean '--lanes'?
+
+run x.json --provider gpu
+Invalid value for '--provider': provider must be one of directml-dll, cpu, directml,
+openvino, cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn, webnn,
+or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'
+
+run x.json --out-of-range wrap
+Invalid value for '--out-of-range': 'wrap' is not one of 'clamp', 'error', 'zero',
+'directml'.
+
+show x.json --opset 12
+Invalid value for '--opset': 12 is not in the range 13<=x<=25.
+"""),
     )
-    def test_usage_is_exit_code_2(self, arguments: list[str], sentence: str) -> None:
+    def test_usage_is_exit_code_2(self, arguments: str, sentence: str) -> None:
         program("x.json")
-        code, out, err = outcome(*arguments)
+        code, out, err = outcome(arguments)
         assert (code, out) == (2, "")
         found = err[err.index("Error: ") :].splitlines()[0]
         assert found == f"Error: {sentence}"

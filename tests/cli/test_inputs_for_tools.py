@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command_line import files, outcome
+from command_line import files, outcome, read_json
 from onnx import parser
 
 import onnxgather as og
@@ -116,8 +116,8 @@ def test_several_sets_are_in_folders_of_their_own_or_in_one_file() -> None:
         "e.json",
         "m.onnx",
     ]
-    assert len(json.loads(Path("d.json").read_bytes())) == 3
-    assert len(json.loads(Path("e.json").read_bytes())["data"]) == 3
+    assert len(read_json("d.json")) == 3
+    assert len(read_json("e.json")["data"]) == 3
 
 
 def test_json_for_a_tool_may_be_printed() -> None:
@@ -142,11 +142,11 @@ def test_an_input_with_a_default_is_not_written_for_a_tool() -> None:
     ):
         options = ["--for", tool] if tool else []
         code, _, _ = outcome(
-            "audit d.onnx --levels none --write-inputs", path, *options
+            f"audit d.onnx --levels none --write-inputs {path}", *options
         )
         assert code == 0
         if tool:
-            assert [*json.loads(Path(path).read_bytes())[0]] == expected
+            assert [*read_json(path)[0]] == expected
         else:
             with np.load(path) as made:
                 assert made.files == expected
@@ -226,8 +226,8 @@ def test_a_name_that_a_tool_cannot_read_is_a_sentence() -> None:
     model = parser.parse_model(text)
     model.graph.input[0].name = model.graph.node[0].input[1] = "a,b"
     Path("n.onnx").write_bytes(model.SerializeToString())
-    options = ("--write-inputs", "out", "--for", "trtexec", "--levels", "none")
-    code, _, error = outcome("audit n.onnx", *options)
+    options = "--write-inputs out --for trtexec --levels none"
+    code, _, error = outcome(f"audit n.onnx {options}")
     assert code == 2
     assert error == (
         "Error: n.onnx: input 'a,b' must have a name without ',',"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,16 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from command_line import POSIX, files, outcome, program
+from command_line import (
+    POSIX,
+    files,
+    outcome,
+    program,
+    read_bytes,
+    read_json,
+    read_text,
+    write_text,
+)
 from rings import one_quick_in
 
 from onnxgather.checking import lanes, report, run
@@ -78,8 +86,8 @@ def opened(monkeypatch: pytest.MonkeyPatch, *stubs: Slow) -> None:
     monkeypatch.setattr(run, "open_lanes", open_lanes)
 
 
-REPORTS = ("--json=r.json", "--junit=r.xml", "--html=r.html")
-TOLD = [f"written: {option.partition('=')[2]}\n" for option in REPORTS]
+REPORTS = "--json=r.json --junit=r.xml --html=r.html"
+TOLD = [f"written: r.{ending}\n" for ending in ("json", "xml", "html")]
 COUNT = 60
 
 
@@ -99,7 +107,7 @@ def test_a_signal_at_any_moment_loses_no_finished_case(
 
     timer = threading.Timer(moment * 0.012, send)
     timer.start()
-    code, out, err = outcome("check --random", str(COUNT), *REPORTS)
+    code, out, err = outcome(f"check --random {COUNT} {REPORTS}")
     timer.join()
     time.sleep(0.01)
     assert code == (0 if late else 128 + number)
@@ -107,7 +115,7 @@ def test_a_signal_at_any_moment_loses_no_finished_case(
         assert (files(), err, [stub.asked for stub in stubs]) == ([], "", [[], []])
         return
     assert err == "".join(TOLD)
-    found = read_report(Path("r.json").read_bytes())
+    found = read_report(read_bytes("r.json"))
     names = [case.name for case in found.cases]
     every = list(random_names(COUNT, 0))
     assert names == [name for name in every if name in names]
@@ -125,7 +133,7 @@ def test_a_signal_at_any_moment_loses_no_finished_case(
         assert f"({said})" in " ".join(out.split())
         errors = [str(error.text) for error in ElementTree.parse("r.xml").iter("error")]
         assert said in errors
-        assert said in Path("r.html").read_text(encoding="utf-8")
+        assert said in read_text("r.html")
     assert all(stub.closed.is_set() for stub in stubs)
     assert files() == ["r.html", "r.json", "r.xml"]
 
@@ -136,9 +144,9 @@ def test_a_signal_does_not_wait_for_a_lane_that_hangs(
     opened(monkeypatch, Slow("a"), Slow("b", 600))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     start = time.monotonic()
-    assert outcome("check --random", "1" + "0" * 18, *REPORTS)[0] == 143
+    assert outcome(f"check --random {10**18} {REPORTS}")[0] == 143
     assert time.monotonic() - start < 10
-    found = read_report(Path("r.json").read_bytes())
+    found = read_report(read_bytes("r.json"))
     assert (found.cases, found.planned, late) == ([], 10**18, [])
 
 
@@ -153,7 +161,7 @@ def test_a_signal_while_programs_are_read_is_in_the_report(
 
     monkeypatch.setattr(Batch, "read", read)
     assert outcome("check . --json=r.json")[0] == 143
-    found = json.loads(Path("r.json").read_bytes())
+    found = read_json("r.json")
     assert (found["interrupted"], found["lanes"], found["cases"]) == ("SIGTERM", [], [])
 
 
@@ -170,13 +178,13 @@ def test_the_second_signal_ends_the_writing(
         return original(found)
 
     monkeypatch.setattr(report, "html", html)
-    Path("r.html").write_text("earlier")
-    code, out, err = outcome("check --random 3", *REPORTS)
+    write_text("r.html", "earlier")
+    code, out, err = outcome(f"check --random 3 {REPORTS}")
     told = TOLD if written else TOLD[:-1]
     assert (code, err, bool(out)) == (143, "".join(told), written)
     assert files() == ["r.html", "r.json", "r.xml"]
-    assert len(read_report(Path("r.json").read_bytes()).cases) == 3
-    assert (Path("r.html").read_text(encoding="utf-8") != "earlier") is written
+    assert len(read_report(read_bytes("r.json")).cases) == 3
+    assert (read_text("r.html") != "earlier") is written
 
 
 @pytest.mark.skipif(
@@ -191,7 +199,7 @@ def test_a_real_worker_ends_with_its_check() -> None:
         child.send_signal(signal.SIGTERM)
         out, _ = child.communicate(timeout=30)
     assert child.returncode == 143
-    found = read_report(Path("r.json").read_bytes())
+    found = read_report(read_bytes("r.json"))
     assert b"(interrupted by SIGTERM after " in b" ".join(out.split())
     assert (found.interrupted, found.planned) == ("SIGTERM", 1000000)
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)

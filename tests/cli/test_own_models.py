@@ -8,7 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import islice, product
 from pathlib import Path
 from typing import Any, get_args
@@ -16,12 +16,28 @@ from typing import Any, get_args
 import numpy as np
 import onnx
 import pytest
-from command_line import DATA_4X3, DESC, SIGNED_DESC, files, outcome, program
+from command_line import (
+    DATA_4X3,
+    DESC,
+    SIGNED_DESC,
+    error_of,
+    files,
+    json_of,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_json,
+    succeed,
+    write_json,
+)
 from fake_directml import done, fake_folder
 from folders import MODELS
+from messages import rows_of
 from onnx import TensorProto, helper, numpy_helper, version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
 from rings import one_quick_in
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -51,18 +67,25 @@ def save(model: onnx.ModelProto, path: str = "m.onnx") -> str:
     return path
 
 
-def inputs(
-    indices: Any = ((2, 7),), path: str = "in.npz", **names: str
-) -> tuple[str, str]:
+def ours(policy: OutOfRange = "clamp", target: Target = "portable") -> str:
+    """Write the model of DESC; return its path."""
+    return save(og.to_onnx(DESC, policy, target))
+
+
+def first_line(line: str, told: str = "") -> str:
+    """Return the first line of a command that succeeds and warns of this alone."""
+    code, text, error = outcome(line)
+    assert (code, error) == (0, told)
+    return text.splitlines()[0]
+
+
+def inputs(indices: Any = ((2, 7),), **names: str) -> str:
     """Write the inputs of DESC; return the option that gives them."""
     data = names.get("InputTensor", "InputTensor")
     places = names.get("IndicesTensor", "IndicesTensor")
-    arrays: dict[str, Any] = {
-        data: DATA_4X3,
-        places: np.array(indices, np.uint32),
-    }
-    np.savez(path, **arrays)
-    return "--inputs", path
+    arrays: dict[str, Any] = {data: DATA_4X3, places: np.array(indices, np.uint32)}
+    np.savez("in.npz", **arrays)
+    return "--inputs in.npz"
 
 
 def without_head(text: str) -> list[str]:
@@ -99,7 +122,7 @@ class TestRoundTrip:
         assert last == "16 proved, 0 refuted, 0 undecided"
 
         code, text, error = outcome("check", *models, "--json=report.json")
-        report = read_report(Path("report.json").read_bytes())
+        report = read_report(read_bytes("report.json"))
         names = OF_ERROR if policy == "error" else DRAWN
         wanted = [f"{model}: {name}" for model, name in product(models, names)]
         assert code == 0
@@ -113,8 +136,7 @@ class TestRoundTrip:
         assert error.splitlines() == [*lines, "written: report.json"]
         assert "NOTE      16 models: cpu ran the files themselves" in text
 
-        code, text, error = outcome("show", *models, "--json")
-        assert (code, error) == (0, "")
+        text = output_of("show", *models, "--json")
         for shown, path in zip(json.loads(text), programs, strict=True):
             (gather,) = shown["dispatchables"].values()
             (source,) = load(path).dispatches
@@ -134,24 +156,21 @@ class TestRoundTrip:
         output = og.reference(
             source.descriptor, source.data, source.indices, policy
         ).reshape(-1)
-        code, text, error = outcome("run", model, "--inputs", "in.npz", "--numbers")
-        assert (code, error) == (0, "")
+        text = output_of("run", model, "--inputs", "in.npz", "--numbers")
         values = text.removeprefix("Resource 'OutputTensor': ").rstrip("\n").split(", ")
         assert len(values) == output.size
         assert np.allclose(np.array(values, float), output.astype(float), rtol=1e-4)
 
         rank = source.descriptor.output_tensor.dimension_count
         at = ",".join(["0"] * rank)
-        code, text, error = outcome("explain", model, "--at", at)
-        assert (code, error) == (0, "")
+        text = output_of("explain", model, "--at", at)
         assert text.startswith(f"output[{at}] = input[")
         assert "IndicesTensor[" in text
-        code, text, error = outcome("explain", model, "--at", at, "--inputs", "in.npz")
-        assert (code, error) == (0, "")
+        text = output_of("explain", model, "--at", at, "--inputs", "in.npz")
         assert text.startswith(f"output[{at}] = input[")
 
     def test_repro_finds_nothing_wrong(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert outcome("repro m.onnx -o out") == (
             0,
             "3 cases pass on lane cpu: nothing to reproduce\n",
@@ -196,7 +215,7 @@ class TestRoundTrip:
         assert wrong == []
         assert code == 0
 
-        shown = json.loads(outcome("show", *sources, "--json")[1])
+        shown = json_of("show", *sources, "--json")
         for one, (desc, policy, target) in zip(shown, sources.values(), strict=True):
             (gather,) = one["dispatchables"].values()
             assert gather["descriptor"] == og.to_dict(desc)
@@ -233,54 +252,43 @@ class TestNames:
         save(og.to_onnx(DESC, policy, **options))
         (dispatch,) = load("m.onnx").dispatches
         assert dispatch.descriptor == DESC
-        assert outcome("certify m.onnx")[1].splitlines()[1:] == [
+        assert output_of("certify m.onnx").splitlines()[1:] == [
             f"m.onnx: {policy}: proved",
             "1 proved, 0 refuted, 0 undecided",
         ]
-        code, text, _ = outcome("check m.onnx")
-        assert code == 0
+        text = succeed("check m.onnx")
         assert "cpu: 3 cases, 3 PASS" in text
         given = inputs([[2, 0]], **names)
-        assert outcome("run m.onnx", *given) == (
-            0,
-            "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n",
-            "",
+        assert (
+            output_of(f"run m.onnx {given}")
+            == "Resource 'OutputTensor': 2, 0, 5, 3, 8, 6, 11, 9\n"
         )
-        assert outcome("explain m.onnx --at 1,1", *given) == (
-            0,
-            "output[1,1] = input[1, indices[1]] = input[1, 0] = 3\n",
-            "",
+        assert (
+            output_of(f"explain m.onnx --at 1,1 {given}")
+            == "output[1,1] = input[1, indices[1]] = input[1, 0] = 3\n"
         )
-        code, text, error = outcome("check m.onnx", *given)
-        assert (code, error) == (0, "")
+        text = output_of(f"check m.onnx {given}")
         assert "m.onnx: the given inputs  PASS" in text
         # A refusal counts beside an output for valid indices, which has the names too.
-        code, text, error = outcome("check m.onnx", *inputs(**names))
-        assert (code, error) == (0, "")
+        text = output_of(f"check m.onnx {inputs(**names)}")
         assert "cpu: 1 case, 1 PASS" in text
 
     def test_inputs_of_other_names_are_refused(self) -> None:
         save(og.to_onnx(DESC, prefix="g/"))
         for command in ("run", "explain", "check"):
-            assert outcome(command, "m.onnx", *inputs()) == (
-                2,
-                "",
-                (
-                    "Error: m.onnx: the given inputs hold 'InputTensor', but the"
-                    " model's inputs are 'g/InputTensor', 'g/IndicesTensor'; did you"
-                    ' mean "g/InputTensor"?\n'
-                ),
+            assert error_of(f"{command} m.onnx {inputs()}") == (
+                "m.onnx: the given inputs hold 'InputTensor', but the"
+                " model's inputs are 'g/InputTensor', 'g/IndicesTensor'; did you"
+                ' mean "g/InputTensor"?'
             )
 
 
 class TestRun:
     def test_it_asks_for_inputs(self) -> None:
-        save(og.to_onnx(DESC))
-        code, text, error = outcome("run m.onnx")
-        assert (code, text) == (2, "")
+        ours()
         assert (
-            error.splitlines()[-1]
-            == "Error: --inputs FILE.npz must come with m.onnx, which has no data"
+            error_of("run m.onnx")
+            == "--inputs FILE.npz must come with m.onnx, which has no data"
         )
 
     @pytest.mark.parametrize(
@@ -315,8 +323,8 @@ class TestRun:
     def test_it_runs_as_it_is(
         self, policy: OutOfRange, printed: str, told: str
     ) -> None:
-        save(og.to_onnx(DESC, policy))
-        assert outcome("run m.onnx", *inputs()) == (
+        ours(policy)
+        assert outcome(f"run m.onnx {inputs()}") == (
             0,
             f"Resource 'OutputTensor': {printed}\n",
             (
@@ -326,70 +334,55 @@ class TestRun:
         )
 
     def test_an_error_is_a_finding(self) -> None:
-        save(og.to_onnx(DESC, "error"))
-        assert outcome("run m.onnx", *inputs()) == (
-            1,
-            "",
-            "Error: m.onnx: IndicesTensor[0,1] must be in [0, 3), got 7\n",
+        ours("error")
+        assert (
+            error_of(f"run m.onnx {inputs()}", code=1)
+            == "m.onnx: IndicesTensor[0,1] must be in [0, 3), got 7"
         )
 
     @pytest.mark.parametrize(
         ("options", "rule"),
-        [
-            (
-                ["--target", "cpu"],
-                "--target cpu must not come with m.onnx, as a model runs as it is",
-            ),
-            (
-                ["--out-of-range", "zero"],
-                (
-                    "--out-of-range zero must not come with m.onnx, as a model runs as"
-                    " it is"
-                ),
-            ),
-            (
-                ["--provider", "directml-dll"],
-                (
-                    "--provider directml-dll must come with a program that has data;"
-                    " onnxgather check m.onnx --lanes directml-dll runs a descriptor"
-                    " alone"
-                ),
-            ),
-        ],
+        rows_of("""
+--target cpu
+--target cpu must not come with m.onnx, as a model runs as it is
+
+--out-of-range zero
+--out-of-range zero must not come with m.onnx, as a model runs as it is
+
+--provider directml-dll
+--provider directml-dll must come with a program that has data; onnxgather check m.onnx
+--lanes directml-dll runs a descriptor alone
+"""),
     )
     def test_options_for_another_model_are_refused(
-        self, options: list[str], rule: str
+        self, options: str, rule: str
     ) -> None:
-        save(og.to_onnx(DESC))
-        code, text, error = outcome("run m.onnx", *inputs(), *options)
-        assert (code, text) == (2, "")
-        assert error.splitlines()[-1] == f"Error: {rule}"
+        ours()
+        assert error_of(f"run m.onnx {inputs()} {options}") == rule
 
 
 class TestExplain:
     def test_names_stand_for_indices(self) -> None:
-        save(og.to_onnx(DESC))
-        assert outcome("explain m.onnx --at 1,0") == (
-            0,
-            "output[1,0] = input[1, IndicesTensor[0,0]]\n",
-            "",
+        ours()
+        assert (
+            output_of("explain m.onnx --at 1,0")
+            == "output[1,0] = input[1, IndicesTensor[0,0]]\n"
         )
-        code, text, error = outcome("explain m.onnx")
-        assert (code, error) == (0, "")
+        text = output_of("explain m.onnx")
         assert text.splitlines() == [
             f"output[{row},{column}] = input[{row}, IndicesTensor[0,{column}]]"
             for row in range(4)
             for column in range(2)
         ]
-        assert json.loads(outcome("explain m.onnx --at 1,0 --json")[1]) == {
+        assert json_of("explain m.onnx --at 1,0 --json") == {
             "text": "output[1,0] = input[1, IndicesTensor[0,0]]",
             "at": [1, 0],
             "index_places": [[0, 0]],
         }
 
     def test_inputs_give_the_elements_of_the_model_and_of_directml(self) -> None:
-        save(og.to_onnx(DESC, "zero"))
-        assert outcome("explain m.onnx --at 1,1", *inputs()) == (
+        ours("zero")
+        assert outcome(f"explain m.onnx --at 1,1 {inputs()}") == (
             0,
             (
                 "output[1,1] = input[1, indices[1]] = input[1, 7] = 0, 10 under"
@@ -403,12 +396,9 @@ class TestExplain:
         )
 
     def test_a_place_outside_is_a_sentence(self) -> None:
-        save(og.to_onnx(DESC))
-        code, text, error = outcome("explain m.onnx --at 1,9")
-        assert (code, text) == (2, "")
-        assert (
-            error.splitlines()[-1]
-            == "Error: Invalid value for --at: at must have 2 coordinates within"
+        ours()
+        assert error_of("explain m.onnx --at 1,9") == (
+            "Invalid value for --at: at must have 2 coordinates within"
             " OutputTensor.Sizes [4, 2], got [1, 9]"
         )
 
@@ -427,7 +417,7 @@ class TestCheckOptions:
     def test_options_for_another_model_are_refused(
         self, options: list[str], told: str
     ) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         program("p.json")
         code, text, error = outcome("check p.json m.onnx", *options)
         assert (code, text) == (2, "")
@@ -440,43 +430,33 @@ class TestCheckOptions:
 
     @pytest.mark.parametrize(
         ("option", "told"),
-        [(["--wrap"], "--wrap"), (["--target", "cpu"], "--target cpu")],
+        [("--wrap", "--wrap"), ("--target cpu", "--target cpu")],
     )
-    def test_repro_refuses_them_too(self, option: list[str], told: str) -> None:
-        save(og.to_onnx(DESC))
-        code, text, error = outcome("repro m.onnx -o out", *option)
-        assert (code, text) == (2, "")
+    def test_repro_refuses_them_too(self, option: str, told: str) -> None:
+        ours()
         assert (
-            error.splitlines()[-1]
-            == f"Error: {told} must not come with m.onnx, as a model runs as it is"
+            error_of(f"repro m.onnx -o out {option}")
+            == f"{told} must not come with m.onnx, as a model runs as it is"
         )
 
     @pytest.mark.parametrize("option", ["--target", "--model"])
     def test_certify_proves_the_file_itself(self, option: str) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         value = "cpu" if option == "--target" else save(og.to_onnx(DESC), "o.onnx")
-        code, text, error = outcome("certify m.onnx", option, value)
-        assert (code, text) == (2, "")
-        assert (
-            error.splitlines()[-1]
-            == f"Error: {option} must not come with m.onnx, as the file itself is"
-            " proved"
+        assert error_of(f"certify m.onnx {option}", value) == (
+            f"{option} must not come with m.onnx, as the file itself is proved"
         )
 
     def test_certify_takes_policy_and_target_of_the_model_of_an_option(self) -> None:
-        save(og.to_onnx(DESC, "zero", "cpu"))
-        assert outcome("certify", program("p.json"), "--model", "m.onnx") == (
-            0,
-            (
-                "policy zero: an index out of range gives 0\n"
-                "p.json: $.dispatchables.gather: zero, m.onnx: proved\n"
-                "1 proved, 0 refuted, 0 undecided\n"
-            ),
-            "",
+        ours("zero", "cpu")
+        assert output_of("certify", program("p.json"), "--model", "m.onnx") == (
+            "policy zero: an index out of range gives 0\n"
+            "p.json: $.dispatchables.gather: zero, m.onnx: proved\n"
+            "1 proved, 0 refuted, 0 undecided\n"
         )
 
     def test_another_policy_is_asked_of_the_file(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         code, text, _ = outcome("check m.onnx --out-of-range zero")
         assert code == 1
         assert "m.onnx: wild indices            DIFF" in text
@@ -485,7 +465,7 @@ class TestCheckOptions:
         assert text.splitlines()[1].startswith("m.onnx: zero: refuted: where ")
 
     def test_cases_are_listed_and_chosen_by_name(self) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         assert outcome("check m.onnx --list") == (
             0,
             "".join(f"m.onnx: {name}\n" for name in DRAWN),
@@ -512,7 +492,7 @@ class TestChangedWithItsDigest:
     """A clamping constant was changed by hand, and the digest was made anew."""
 
     def test_check_finds_it(self) -> None:
-        code, text, error = outcome("check", fake())
+        code, text, error = outcome(f"check {fake()}")
         assert (code, error) == (1, f"m.onnx: {TOLD}\n")
         lines = without_head(text)
         assert lines[:5] == [
@@ -532,7 +512,7 @@ class TestChangedWithItsDigest:
         ]
 
     def test_certify_refutes_it(self) -> None:
-        code, text, error = outcome("certify", fake())
+        code, text, error = outcome(f"certify {fake()}")
         assert (code, error) == (1, "")
         first, line, last = text.splitlines()
         assert first == "policy clamp: an index out of range is clamped"
@@ -540,12 +520,12 @@ class TestChangedWithItsDigest:
         assert last == "0 proved, 1 refuted, 0 undecided"
 
     def test_check_of_a_program_passes_beside_it(self) -> None:
-        code, text, _ = outcome("check", fake(), program("p.json"))
+        code, text, _ = outcome(f"check {fake()}", program("p.json"))
         assert code == 1
         assert "p.json: $.commands[0] (gather)  PASS" in text
 
     def test_the_line_again_works_as_it_is_printed(self) -> None:
-        text = outcome("check", fake())[1]
+        text = outcome(f"check {fake()}")[1]
         commands = [
             line.partition("again: ")[2]
             for line in text.splitlines()
@@ -563,7 +543,7 @@ class TestChangedWithItsDigest:
 
     def test_the_line_again_works_with_inputs(self) -> None:
         given = inputs([[2, 0]])
-        code, text, error = outcome("check", fake(), *given)
+        code, text, error = outcome(f"check {fake()} {given}")
         assert (code, error) == (1, "")
         (command,) = [
             line.partition("again: ")[2]
@@ -580,7 +560,7 @@ class TestChangedWithItsDigest:
     def check_folder(self, folder: str) -> None:
         """Check that the script of a repro shows the difference of the file."""
         made = Path(folder)
-        assert (made / "model.onnx").read_bytes() == Path("m.onnx").read_bytes()
+        assert (made / "model.onnx").read_bytes() == read_bytes("m.onnx")
         ran = subprocess.run(
             [sys.executable, made / "repro.py"],
             capture_output=True,
@@ -607,7 +587,7 @@ class TestChangedWithItsDigest:
         assert (code, "refuted: " in text) == (1, True)
 
     def test_repro_shows_it(self) -> None:
-        assert outcome("repro", fake(), "-o", "out") == (
+        assert outcome(f"repro {fake()} -o out") == (
             0,
             (
                 "out: A model returns wrong elements for Gather of FLOAT32 data by"
@@ -619,79 +599,66 @@ class TestChangedWithItsDigest:
 
     def test_repro_takes_a_case_or_inputs(self) -> None:
         fake()
-        for given in (["--case", "wild indices"], [*inputs([[2, 2]])]):
-            code, text, _ = outcome("repro m.onnx -o out", *given)
-            assert (code, text.endswith("; repro.py shows it\n")) == (0, True)
-        assert outcome("repro m.onnx -o out", *inputs([[1, 0]])) == (
-            0,
-            (
-                "case 'm.onnx: the given inputs' passes on lane cpu: nothing to"
-                " reproduce\n"
-            ),
-            "",
+        for given in (("--case", "wild indices"), inputs([[2, 2]]).split()):
+            text = succeed("repro m.onnx -o out", *given)
+            assert text.endswith("; repro.py shows it\n")
+        assert output_of(f"repro m.onnx -o out {inputs([[1, 0]])}") == (
+            "case 'm.onnx: the given inputs' passes on lane cpu: nothing to reproduce\n"
         )
-        code, text, error = outcome("repro m.onnx -o out --case x", *inputs())
-        assert (code, text) == (2, "")
-        assert error.splitlines()[-1] == "Error: --case must come without --inputs"
+        assert (
+            error_of(f"repro m.onnx -o out --case x {inputs()}")
+            == "--case must come without --inputs"
+        )
 
     def test_repro_of_the_report_shows_it(self) -> None:
         fake()
-        case = "m.onnx: random bits"
-        assert outcome("check --case", case, "--json=r.json")[0] == 1
-        content = json.loads(Path("r.json").read_bytes())
+        assert outcome("check --case", "m.onnx: random bits", "--json=r.json")[0] == 1
+        content = read_json("r.json")
         (entry,) = content["cases"]
         assert (entry["file"], entry["command"]) == ("m.onnx", "random bits")
         assert entry["runs_file"]
         # The report is enough: the model is in it.
-        kept = Path("m.onnx").read_bytes()
+        kept = read_bytes("m.onnx")
         os.remove("m.onnx")
-        assert outcome("repro r.json -o out") == (
-            0,
-            (
-                "out: A model returns wrong elements for Gather of FLOAT32 data by"
-                " UINT32 indices on CPUExecutionProvider; repro.py shows it\n"
-            ),
-            "",
+        assert output_of("repro r.json -o out") == (
+            "out: A model returns wrong elements for Gather of FLOAT32 data by"
+            " UINT32 indices on CPUExecutionProvider; repro.py shows it\n"
         )
         Path("m.onnx").write_bytes(kept)
         self.check_folder("out")
-        code, text, error = outcome("repro r.json -o out", *inputs())
-        assert (code, text) == (2, "")
         assert (
-            error.splitlines()[-1]
-            == "Error: --inputs must come without a report, as its cases have theirs"
+            error_of(f"repro r.json -o out {inputs()}")
+            == "--inputs must come without a report, as its cases have theirs"
         )
 
     def test_a_report_of_several_findings_asks_for_a_case(self) -> None:
         fake()
         assert outcome("check m.onnx --json=r.json")[0] == 1
         names = ", ".join(f"'m.onnx: {name}'" for name in DRAWN)
-        assert outcome("repro r.json -o out") == (
-            2,
-            "",
-            f"Error: r.json: case must name one, got {names}\n",
+        assert (
+            error_of("repro r.json -o out")
+            == f"r.json: case must name one, got {names}"
         )
         case = ("--case", "m.onnx: random bits")
-        assert outcome("repro r.json -o out", *case)[0] == 0
+        succeed("repro r.json -o out", *case)
         self.check_folder("out")
 
     def test_a_report_with_another_model_is_refused(self) -> None:
         fake()
         case = ("--case", "m.onnx: random bits")
         assert outcome("check", *case, "--json=r.json")[0] == 1
-        content = json.loads(Path("r.json").read_bytes())
+        content = read_json("r.json")
         content["cases"][0]["evidence"]["model"] = "AAAA"
-        Path("r.json").write_text(json.dumps(content), encoding="utf-8")
-        code, text, error = outcome("repro r.json -o out")
-        assert (code, text) == (2, "")
-        assert error.startswith("Error: r.json: case 'm.onnx: random bits': ")
-        assert len(error.splitlines()) == 1
+        write_json("r.json", content)
+        assert error_of("repro r.json -o out").startswith(
+            "r.json: case 'm.onnx: random bits': "
+        )
 
     @pytest.mark.skipif(not operators_library(), reason="needs the compiled library")
     def test_a_native_model_is_run_with_our_library(self) -> None:
         model = og.to_onnx(SIGNED_DESC, target="native")
         save(stamped(model))
-        text = outcome("check m.onnx --json")[1]
+        text = succeed("check m.onnx --json")
         report = read_report(text.encode())
         nodes = {case.results[0].nodes for case in report.cases}
         assert nodes == {("GATHER",)}
@@ -727,11 +694,10 @@ class TestChangedWithItsDigest:
         code, text, _ = outcome("check m.onnx")
         assert code == 1
         assert "m.onnx: wild indices            DIFF" in text
-        code, text, _ = outcome("certify m.onnx")
-        assert (code, text.splitlines()[1]) == (
-            0,
+        text = output_of("certify m.onnx")
+        assert text.splitlines()[1] == (
             "m.onnx: clamp: undecided: the body of onnxgather's own node is proved, and"
-            " its kernel reads attributes that are not those of the descriptor",
+            " its kernel reads attributes that are not those of the descriptor"
         )
 
     def test_inputs_in_the_other_order_do_not_fit(self) -> None:
@@ -743,11 +709,9 @@ class TestChangedWithItsDigest:
         model.graph.input.extend([second, first])
         save(stamped(model))
         for command in ("check", "certify", "show"):
-            code, _, error = outcome(command, "m.onnx")
-            assert (code, error) == (
-                2,
-                "Error: m.onnx: its metadata: the model's inputs must be in the order"
-                " InputTensor, IndicesTensor, got 'IndicesTensor', 'InputTensor'\n",
+            assert error_of(f"{command} m.onnx") == (
+                "m.onnx: its metadata: the model's inputs must be in the order"
+                " InputTensor, IndicesTensor, got 'IndicesTensor', 'InputTensor'"
             )
 
     def test_a_model_with_external_data_counts_as_one_of_others(self) -> None:
@@ -756,13 +720,11 @@ class TestChangedWithItsDigest:
             model, "m.onnx", save_as_external_data=True, size_threshold=0, location="w"
         )
         save(stamped(load_model("m.onnx")))
-        text = outcome("certify m.onnx")[1]
+        text = succeed("certify m.onnx")
         assert text.splitlines()[1].startswith("m.onnx: clamp: undecided: ONNX refuses")
-        code, _, error = outcome("check m.onnx")
-        assert (code, error) == (
-            2,
-            "Error: m.onnx: the inputs must hold an array for each input of the model,"
-            " got none for 'InputTensor', 'IndicesTensor'; give --inputs FILE.npz\n",
+        assert error_of("check m.onnx") == (
+            "m.onnx: the inputs must hold an array for each input of the model,"
+            " got none for 'InputTensor', 'IndicesTensor'; give --inputs FILE.npz"
         )
 
 
@@ -773,7 +735,7 @@ class TestChangedWithoutDigest:
         return save(with_wrong_bound(og.to_onnx(DESC)))
 
     def test_certify_alone_judges_it_by_its_descriptor(self) -> None:
-        code, text, error = outcome("certify", self.changed())
+        code, text, error = outcome(f"certify {self.changed()}")
         assert (code, error) == (
             1,
             f"m.onnx: {ANOTHER}; it is judged by the descriptor in them\n",
@@ -794,13 +756,14 @@ class TestChangedWithoutDigest:
         )
 
     def test_show_shows_its_nodes(self) -> None:
-        code, text, error = outcome("show", self.changed())
-        assert (code, error) == (0, f"m.onnx: {ANOTHER}, {AS_ANY}\n")
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert (
+            first_line(f"show {self.changed()}", f"m.onnx: {ANOTHER}, {AS_ANY}\n")
+            == "m.onnx: node 'OutputTensor'"
+        )
 
     def test_check_takes_its_nodes(self) -> None:
         told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
-        assert outcome("check", self.changed()) == (
+        assert outcome(f"check {self.changed()}") == (
             2,
             "",
             (
@@ -809,14 +772,13 @@ class TestChangedWithoutDigest:
                 " --inputs FILE.npz\n"
             ),
         )
-        code, text, error = outcome("check m.onnx", *inputs())
+        code, text, error = outcome(f"check m.onnx {inputs()}")
         assert (code, error) == (0, told)
         assert "m.onnx: main graph: node 'OutputTensor'  PASS" in text
 
     def test_explain_and_convert_take_its_nodes(self) -> None:
         told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
-        given = ("explain", self.changed(), "--at", "0,0", *inputs())
-        code, text, error = outcome(*given)
+        code, text, error = outcome(f"explain {self.changed()} --at 0,0 {inputs()}")
         assert (code, error) == (0, told)
         assert text == "output[0,0] = input[0, indices[0]] = input[0, 1] = 1\n"
         code, text, error = outcome("convert m.onnx -o d")
@@ -824,15 +786,11 @@ class TestChangedWithoutDigest:
         assert text.splitlines()[0] == "m.onnx -> d/m.001_OutputTensor.onnx"
 
     def test_run_and_repro_say_what_they_take(self) -> None:
-        assert outcome("run", self.changed(), *inputs()) == (
-            2,
-            "",
-            (
-                "Error: m.onnx: must be a model that onnxgather wrote from a"
-                " descriptor, got one whose metadata of onnxgather are of another"
-                " graph; onnxgather audit (in Python og.audit) lists its gathers, and"
-                " onnxgather extract writes programs of them\n"
-            ),
+        assert error_of(f"run {self.changed()} {inputs()}") == (
+            "m.onnx: must be a model that onnxgather wrote from a"
+            " descriptor, got one whose metadata of onnxgather are of another"
+            " graph; onnxgather audit (in Python og.audit) lists its gathers, and"
+            " onnxgather extract writes programs of them"
         )
         assert outcome("repro m.onnx -o out") == (
             2,
@@ -846,9 +804,8 @@ class TestChangedWithoutDigest:
 
     def test_a_node_that_is_asked_for_is_one_of_the_graph(self) -> None:
         """Of a model of ours, too: then nothing is said of its metadata."""
-        save(og.to_onnx(DESC))
-        code, text, error = outcome("show m.onnx --node OutputTensor")
-        assert (code, error) == (0, "")
+        ours()
+        text = output_of("show m.onnx --node OutputTensor")
         assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
         assert "IndicesTensor    INT32 [1, 2]" in text
 
@@ -857,10 +814,8 @@ class TestOthers:
     def test_a_network_of_ours_and_a_relu_is_read_as_any_model(self) -> None:
         save(merged_with_relu(og.to_onnx(DESC)))
         told = f"m.onnx: {ANOTHER}, {AS_ANY}\n"
-        code, text, error = outcome("show m.onnx")
-        assert (code, error) == (0, told)
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
-        code, text, error = outcome("check m.onnx", *inputs())
+        assert first_line("show m.onnx", told) == "m.onnx: node 'OutputTensor'"
+        code, text, error = outcome(f"check m.onnx {inputs()}")
         assert (code, error) == (0, told)
         assert "m.onnx: main graph: node 'OutputTensor'  PASS" in text
         # Its Relu is no part of the descriptor.
@@ -876,21 +831,14 @@ class TestOthers:
 
     def test_metadata_of_another_descriptor_name_the_file(self) -> None:
         other = og.to_dict(
-            og.GatherDesc(
-                og.TensorDesc("FLOAT32", [5, 3]),
-                og.TensorDesc("UINT32", [1, 2]),
-                og.TensorDesc("FLOAT32", [5, 2]),
-                axis=1,
-                index_dimensions=1,
-            )
+            descriptor("GATHER: FLOAT32 5x3, UINT32 1x2, FLOAT32 5x2, 1, 1")
         )
         save(stamped(og.to_onnx(DESC), descriptor=other))
-        sentence = (
-            "Error: m.onnx: its metadata: the model's 'InputTensor' must be FLOAT32"
-            " [5, 3], as InputTensor of the descriptor is, got FLOAT32 [4, 3]\n"
-        )
         for command in every_command():
-            assert outcome(*command) == (2, "", sentence), command
+            assert error_of(command) == (
+                "m.onnx: its metadata: the model's 'InputTensor' must be FLOAT32"
+                " [5, 3], as InputTensor of the descriptor is, got FLOAT32 [4, 3]"
+            ), command
 
     def test_a_policy_that_is_not_the_model_s_is_refuted(self) -> None:
         save(stamped(og.to_onnx(DESC), out_of_range="zero"))
@@ -910,9 +858,7 @@ class TestOthers:
     ) -> None:
         save(stamped(og.to_onnx(DESC), **fields))
         told = f"m.onnx: its metadata of onnxgather cannot be read, {AS_ANY}\n"
-        code, text, error = outcome("show m.onnx")
-        assert (code, error) == (0, told)
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert first_line("show m.onnx", told) == "m.onnx: node 'OutputTensor'"
         assert outcome("certify m.onnx") == (
             0,
             (
@@ -941,9 +887,7 @@ class TestOthers:
     def test_a_model_without_metadata_is_read_without_a_word(self) -> None:
         model = og.to_onnx(DESC)
         drop_entries(model)
-        code, text, error = outcome("show", save(model))
-        assert (code, error) == (0, "")
-        assert text.splitlines()[0] == "m.onnx: node 'OutputTensor'"
+        assert first_line(f"show {save(model)}") == "m.onnx: node 'OutputTensor'"
 
     def test_a_name_that_looks_like_our_key_is_no_entry(self) -> None:
         """The file is read for the key; only metadata have it."""
@@ -957,51 +901,42 @@ class TestOthers:
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
         )
-        code, text, error = outcome("show", save(model))
-        assert (code, error) == (0, "")
-        assert text.splitlines()[0] == "m.onnx: node 'y'"
+        assert first_line(f"show {save(model)}") == "m.onnx: node 'y'"
 
 
-def every_command() -> Iterator[list[str]]:
-    """Yield each command that reads a model, with what it needs."""
-    yield ["check", "m.onnx"]
-    yield ["certify", "m.onnx"]
-    yield ["show", "m.onnx"]
-    yield ["explain", "m.onnx", "--at", "0,0"]
-    yield ["run", "m.onnx", *inputs()]
-    yield ["repro", "m.onnx", "-o", "out"]
+def every_command() -> Sequence[str]:
+    """Return the line of each command that reads a model, with what it needs."""
+    inputs()
+    return """check m.onnx
+certify m.onnx
+show m.onnx
+explain m.onnx --at 0,0
+run m.onnx --inputs in.npz
+repro m.onnx -o out""".splitlines()
 
 
 def test_the_whole_of_a_program_names_its_program() -> None:
-    assert outcome("convert", program("p.json"), "--whole", "-o", "m.onnx")[0] == 0
-    sentence = (
-        "Error: m.onnx: the model must be of one descriptor, got the whole program"
-        " 'p.json'; give the program itself\n"
-    )
+    succeed("convert", program("p.json"), "--whole", "-o", "m.onnx")
     for command in every_command():
-        assert outcome(*command) == (2, "", sentence), command
+        assert error_of(command) == (
+            "m.onnx: the model must be of one descriptor, got the whole program"
+            " 'p.json'; give the program itself"
+        ), command
     assert not Path("out").exists()
 
 
 def test_a_large_model_is_checked_with_inputs_alone() -> None:
-    large = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [2**23, 1]),
-        og.TensorDesc("UINT32", [1, 2]),
-        og.TensorDesc("FLOAT32", [2, 1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    large = descriptor(f"GATHER: FLOAT32 {2**23}x1, UINT32 1x2, FLOAT32 2x1, 0, 1")
     save(og.to_onnx(large))
     sentence = (
-        "Error: m.onnx: the tensors must have at most 33,554,432 bytes to be drawn;"
-        " --inputs FILE.npz gives data\n"
+        "m.onnx: the tensors must have at most 33,554,432 bytes to be drawn;"
+        " --inputs FILE.npz gives data"
     )
-    assert outcome("check m.onnx") == (2, "", sentence)
-    assert outcome("repro m.onnx -o out") == (2, "", sentence)
-    assert outcome("explain m.onnx --at 1,0") == (
-        0,
-        "output[1,0] = input[IndicesTensor[0,1], 0]\n",
-        "",
+    assert error_of("check m.onnx") == sentence
+    assert error_of("repro m.onnx -o out") == sentence
+    assert (
+        output_of("explain m.onnx --at 1,0")
+        == "output[1,0] = input[IndicesTensor[0,1], 0]\n"
     )
 
 
@@ -1016,12 +951,10 @@ class TestDirectMLItself:
     def test_it_runs_the_descriptor_and_its_formula_judges(
         self, tmp_path: Path
     ) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         by_formula = "struct.pack('<8f', 2, 7, 5, 10, 8, 11, 11, 11)"
         lane = self.lane(tmp_path / "dll", by_formula)
-        given = ("check", "m.onnx", *inputs(), "--lanes", "cpu", "--lane", lane)
-        code, text, error = outcome(*given)
-        assert (code, error) == (0, "")
+        text = output_of(f"check m.onnx {inputs()} --lanes cpu --lane", lane)
         table, note, counts = text.split("\n\n")[1:]
         assert table.splitlines() == [
             "                          cpu   directml-dll",
@@ -1050,8 +983,8 @@ class TestDirectMLItself:
         fake()
         right = "struct.pack('<8f', 2, 0, 5, 3, 8, 6, 11, 9)"
         lane = self.lane(tmp_path / "dll", right)
-        given = ("check", "m.onnx", *inputs([[2, 0]]), "--lanes", "cpu", "--lane", lane)
-        code, text, _ = outcome(*given)
+        given = f"check m.onnx {inputs([[2, 0]])} --lanes cpu --lane"
+        code, text, _ = outcome(given, lane)
         assert code == 1
         assert "m.onnx: the given inputs  DIFF  PASS, its descriptor" in text
         assert text.endswith(
@@ -1059,12 +992,12 @@ class TestDirectMLItself:
         )
 
     def test_repro_says_that_it_runs_no_model(self, tmp_path: Path) -> None:
-        save(og.to_onnx(DESC))
+        ours()
         lane = self.lane(tmp_path / "dll", "bytes(32)")
-        code, text, error = outcome("repro m.onnx -o out --lane", lane)
-        assert (code, text) == (2, "")
-        assert (
-            error.splitlines()[-1]
-            == "Error: lane 'directml-dll' runs descriptors, not models; repro needs a"
-            " provider's lane, such as directml"
+        assert outcome("repro m.onnx -o out --lane", lane) == (
+            2,
+            "",
+            f"m.onnx: {TOLD}\n"
+            "Error: lane 'directml-dll' runs descriptors, not models; repro needs a"
+            " provider's lane, such as directml\n",
         )

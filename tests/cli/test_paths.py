@@ -10,7 +10,22 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command_line import POSIX, files, outcome, posix, program
+from command_line import (
+    POSIX,
+    error_of,
+    files,
+    json_of,
+    outcome,
+    output_of,
+    posix,
+    program,
+    read_bytes,
+    read_json,
+    read_text,
+    succeed,
+    write_text,
+)
+from messages import rows_of
 from onnx import parser
 from onnx_graphs import FLOAT, INT64, constant, info, model, node
 from rings import one_quick_in
@@ -28,8 +43,7 @@ def save(*paths: str) -> None:
 
 def audited(*arguments: str) -> list[str]:
     """The models that an audit tells of, in its order."""
-    code, text, error = outcome("audit", *arguments, "--json")
-    assert (code, error) == (0, "")
+    text = output_of("audit", *arguments, "--json")
     return [posix(each["model"]) for each in json.loads(text)["models"]]
 
 
@@ -58,7 +72,7 @@ def test_a_pattern_gives_what_a_shell_would_and_a_model_counts_once() -> None:
 def test_a_folder_of_one_model_has_the_json_of_several() -> None:
     save("m/a.onnx")
     assert audited("m") == audited("m/*") == ["m/a.onnx"]
-    assert "models" not in json.loads(outcome("audit m/a.onnx m/a.onnx --json")[1])
+    assert "models" not in json_of("audit m/a.onnx m/a.onnx --json")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +84,7 @@ def test_a_folder_of_one_model_has_the_json_of_several() -> None:
 )
 def test_where_no_model_is_found_it_is_one_sentence(path: str, sentence: str) -> None:
     Path("m").mkdir()
-    assert outcome("audit", path) == (2, "", f"Error: {sentence}\n")
+    assert error_of(f"audit {path}") == sentence
 
 
 def test_programs_come_from_patterns_too() -> None:
@@ -79,9 +93,9 @@ def test_programs_come_from_patterns_too() -> None:
     converted = (
         "p/a.json -> p/a.onnx\np/b.json -> p/b.onnx\n2 programs: 2 models written\n"
     )
-    assert outcome("convert p/*.json") == (0, converted, "")
-    code, text, _ = outcome("check p/?.json --json")
-    assert (code, len(json.loads(text)["cases"])) == (0, 2)
+    assert output_of("convert p/*.json") == converted
+    text = output_of("check p/?.json --json")
+    assert len(json.loads(text)["cases"]) == 2
 
 
 def test_json_without_a_file_stands_before_any_path() -> None:
@@ -100,25 +114,44 @@ def test_json_without_a_file_stands_before_any_path() -> None:
         == "Error: none.onnx: no such file or directory\n"
     )
     program("p/x.json")
-    code, text, _ = outcome("check --json p/*.json")
-    assert (code, len(json.loads(text)["cases"])) == (0, 1)
+    text = output_of("check --json p/*.json")
+    assert len(json.loads(text)["cases"]) == 1
     assert files() == [*before, "p/x.json"]
 
 
 @pytest.mark.parametrize(
     ("command", "usage"),
-    [
-        ("audit a.onnx --json r.json", "audit [OPTIONS] MODEL..."),
-        ("audit --json r.json a.onnx", "audit [OPTIONS] MODEL..."),
-        ("check a.json --json r.json", "check [OPTIONS] [PATH]..."),
-        ("certify a.json --json r.json", "certify [OPTIONS] FILE..."),
-        ("doctor --json r.json", "doctor [OPTIONS]"),
-        ("explain a.json --json r.json", "explain [OPTIONS] FILE"),
-        ("extract a.onnx --json r.json", "extract [OPTIONS] MODEL"),
-        ("harden a.onnx --json r.json", "harden [OPTIONS] MODEL..."),
-        ("report merge a.json --json r.json", "report merge [OPTIONS] FILE..."),
-        ("show a.json --json r.json", "show [OPTIONS] FILE..."),
-    ],
+    rows_of("""
+audit a.onnx --json r.json
+audit [OPTIONS] MODEL...
+
+audit --json r.json a.onnx
+audit [OPTIONS] MODEL...
+
+check a.json --json r.json
+check [OPTIONS] [PATH]...
+
+certify a.json --json r.json
+certify [OPTIONS] FILE...
+
+doctor --json r.json
+doctor [OPTIONS]
+
+explain a.json --json r.json
+explain [OPTIONS] FILE
+
+extract a.onnx --json r.json
+extract [OPTIONS] MODEL
+
+harden a.onnx --json r.json
+harden [OPTIONS] MODEL...
+
+report merge a.json --json r.json
+report merge [OPTIONS] FILE...
+
+show a.json --json r.json
+show [OPTIONS] FILE...
+"""),
 )
 def test_a_new_file_after_json_gets_a_hint(command: str, usage: str) -> None:
     name = usage.partition(" [")[0]
@@ -152,62 +185,56 @@ def test_json_with_a_file_writes_what_json_prints(command: str) -> None:
     Path("a.onnx").write_bytes(gather.SerializeToString())
     program("a.json")
     np.savez("a.npz", x=np.zeros(2, np.float32), i=np.zeros(1, np.int64))
-    code, printed, _ = outcome(*command.split(), "--json")
-    assert code == 0
+    printed = output_of(*command.split(), "--json")
     code, _, errors = outcome(*command.split(), "--json=r.json")
     assert (code, errors.count("written: r.json\n")) == (0, 1)
-    written = Path("r.json").read_text(encoding="utf-8")
+    written = read_text("r.json")
     if command.startswith("check"):
         assert json.loads(written).keys() == json.loads(printed).keys()
     else:
         assert json.loads(written) == json.loads(printed)
     read = command.split()[1]
-    sentence = f"Error: {read} must not be written, as it is an input\n"
-    assert outcome(*command.split(), f"--json={read}") == (2, "", sentence)
+    assert (
+        error_of(*command.split(), f"--json={read}")
+        == f"{read} must not be written, as it is an input"
+    )
 
 
 def test_json_with_a_file_replaces_what_json_wrote_and_nothing_else() -> None:
     save("a.onnx", "b.onnx")
     for paths in (["a.onnx"], ["a.onnx", "b.onnx"]):
         for _ in range(2):
-            assert outcome("audit", *paths, "--json=out.json")[0] == 0
-        assert json.loads(Path("out.json").read_bytes())["schema"] == 3
-    Path("notes").write_text("mine", encoding="utf-8")
-    code, _, error = outcome("audit a.onnx --json notes")
-    assert (code, error) == (
-        2,
-        (
-            "Error: notes: must be an ONNX model, got bytes that are cut short, or no"
-            " model\n"
-        ),
-    )
-    assert Path("notes").read_text(encoding="utf-8") == "mine"
-    assert outcome("audit --json=notes -- a.onnx")[0] == 0
-    assert json.loads(Path("notes").read_bytes())["gathers"] == []
+            succeed("audit", *paths, "--json=out.json")
+        assert read_json("out.json")["schema"] == 3
+    write_text("notes", "mine")
+    sentence = "must be an ONNX model, got bytes that are cut short, or no model"
+    error = f"Error: notes: {sentence}\n"
+    assert outcome("audit a.onnx --json notes")[::2] == (2, error)
+    assert read_text("notes") == "mine"
+    succeed("audit --json=notes -- a.onnx")
+    assert read_json("notes")["gathers"] == []
 
 
 def test_after_two_dashes_json_is_a_path() -> None:
     save("--json", "a.onnx")
-    assert outcome("audit --json=out -- --json a.onnx")[0] == 0
-    found = json.loads(Path("out").read_bytes())["models"]
+    succeed("audit --json=out -- --json a.onnx")
+    found = read_json("out")["models"]
     assert [each["model"] for each in found] == ["--json", "a.onnx"]
 
 
 @POSIX
-@pytest.mark.parametrize(
-    "paths", [["m"], ["m/*"], ["link.onnx"], ["m/a.onnx"], ["linked"]]
-)
+@pytest.mark.parametrize("paths", ["m", "m/*", "link.onnx", "m/a.onnx", "linked"])
 @pytest.mark.parametrize(
     "output", ["m/a.onnx", "link.onnx", "m/../m/a.onnx", "linked/a.onnx"]
 )
-def test_an_output_is_no_input_by_whatever_name(paths: list[str], output: str) -> None:
+def test_an_output_is_no_input_by_whatever_name(paths: str, output: str) -> None:
     save("m/a.onnx")
     os.symlink("m/a.onnx", "link.onnx")
     os.symlink("m", "linked")
-    code, text, error = outcome("audit", *paths, f"--json={output}")
-    assert (code, text) == (2, "")
-    assert error.startswith(f"Error: {output} must not be written, as it is an input")
-    assert Path("m/a.onnx").read_bytes() == NEG
+    assert error_of(f"audit {paths} --json={output}").startswith(
+        f"{output} must not be written, as it is an input"
+    )
+    assert read_bytes("m/a.onnx") == NEG
 
 
 def test_an_output_is_no_external_data_of_a_model() -> None:
@@ -216,12 +243,13 @@ def test_an_output_is_no_external_data_of_a_model() -> None:
     onnx.save_model(  # pyright: ignore[reportUnknownMemberType]
         made, "m.onnx", save_as_external_data=True, location="weights"
     )
-    weights = Path("weights").read_bytes()
-    code, text, error = outcome("audit m.onnx --junit weights")
+    weights = read_bytes("weights")
     said = f"as it is an input: {Path('weights').absolute().as_posix()}"
-    assert (code, text) == (2, "")
-    assert error == f"Error: weights must not be written, {said}\n"
-    assert Path("weights").read_bytes() == weights
+    assert (
+        error_of("audit m.onnx --junit weights")
+        == f"weights must not be written, {said}"
+    )
+    assert read_bytes("weights") == weights
 
 
 def model_with_external_data(path: str) -> bytes:
@@ -267,18 +295,17 @@ def test_no_json_is_written_over_the_external_data_of_a_model(arguments: str) ->
     place = Path("m.data").absolute()
     rule = "m.data must not be written, as it is an input"
     assert f"{rule}: {posix(str(place))}" in posix(error)
-    assert Path("m.data").read_bytes() == before
+    assert read_bytes("m.data") == before
 
 
 def test_a_pattern_is_a_list_of_all_its_files() -> None:
     for name in ("a.json", "b.json"):
         program(name)
-    code, text, error = outcome("show [ab].json --json")
-    assert (code, error) == (0, "")
+    text = output_of("show [ab].json --json")
     assert [entry["file"] for entry in json.loads(text)] == ["a.json", "b.json"]
-    code, text, _ = outcome("show a*.json --json")
+    text = output_of("show a*.json --json")
     assert [entry["file"] for entry in json.loads(text)] == ["a.json"]
-    code, text, _ = outcome("show a.json --json")
+    text = output_of("show a.json --json")
     assert json.loads(text)["file"] == "a.json"
 
 
@@ -303,7 +330,7 @@ def test_each_command_makes_the_missing_folder_of_a_file_to_write() -> None:
     plain = ("--levels", "none")
     for option, name in OUTPUTS_OF_AUDIT.items():
         path = f"audit{option.strip('-=')}/new/{name}"
-        assert outcome("audit m.onnx", *plain, f"{option}{path}")[0] == 0
+        succeed("audit m.onnx", *plain, f"{option}{path}")
         assert Path(path).is_file()
     for path, command in {
         "contracts/new/m.onnx.contract.json": (
@@ -323,5 +350,5 @@ def test_each_command_makes_the_missing_folder_of_a_file_to_write() -> None:
             *("-o", "h.onnx", "--json=report/new/a.json"),
         ),
     }.items():
-        assert outcome(*command)[0] == 0
+        succeed(*command)
         assert Path(path).is_file()

@@ -9,7 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import DESC, POSIX, call, changed, program, renamed
+from command_line import (
+    DESC,
+    POSIX,
+    call,
+    changed,
+    program,
+    read_json,
+    renamed,
+    write_text,
+)
 from rings import one_quick_in
 
 from onnxgather.core.model.write import descriptor_model
@@ -23,15 +32,19 @@ FILE = f"{HOSTILE}.json"
 pytestmark = POSIX
 
 
-def _prints_plainly(*arguments: str) -> str:
+def _prints_plainly(line: str, *arguments: str) -> str:
     """Run a command and return what it printed, of which every character is plain to
-    see."""
-    result = call(*arguments)
+    see. In the line, ~ stands for a hostile text."""
+    words = [word.replace("~", HOSTILE) for word in line.split()]
+    result = call("", *words, *arguments)
     text = result.stdout + result.stderr
     assert all(c.isprintable() for line in text.split("\n") for c in line), ascii(text)
     assert "\nforged" not in text
     return text
 
+
+MORE = {"explain": "--at 0,0", "repro": "-o folder"}
+"""What some commands need."""
 
 ESCAPED = r"x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
 
@@ -41,20 +54,14 @@ ESCAPED = r"x\x1b[2J\x9b31m\u202e\u2066\u2028\udcff\nforged"
     one_quick_in(
         5,
         [
-            ["convert"],
-            ["show"],
-            ["show", "--json"],
-            ["explain", "--at", "0,0"],
-            ["check"],
-            ["check", "--json"],
-            ["repro", "-o", "folder"],
+            *("convert", "show", "show --json", "explain --at 0,0"),
+            *("check", "check --json", "repro -o folder"),
         ],
     ),
-    ids=" ".join,
 )
-def test_the_name_of_a_file(arguments: list[str]) -> None:
+def test_the_name_of_a_file(arguments: str) -> None:
     program(FILE)
-    text = _prints_plainly(*arguments, FILE)
+    text = _prints_plainly(arguments, FILE)
     if "explain" not in arguments and "repro" not in arguments:
         spelled = json.dumps(FILE)[1:-1] if "--json" in arguments else ESCAPED
         assert spelled.replace("\\u009b", "\\x9b") in text.replace("\\u009b", "\\x9b")
@@ -64,25 +71,25 @@ def test_the_name_of_a_file(arguments: list[str]) -> None:
     "command", ["convert", "run", "show", "explain", "check", "repro"]
 )
 def test_the_name_of_a_file_in_an_error(command: str) -> None:
-    more = {"explain": ["--at", "0"], "repro": ["-o", "folder"]}.get(command, [])
-    assert f"Error: {ESCAPED}" in _prints_plainly(command, HOSTILE, *more)
-    Path(FILE).write_text("{")
-    assert f"Error: {ESCAPED}.json: " in _prints_plainly(command, FILE, *more)
+    line = f"{command} {MORE.get(command, '')}"
+    assert f"Error: {ESCAPED}" in _prints_plainly(f"{line} ~")
+    write_text(FILE, "{")
+    assert f"Error: {ESCAPED}.json: " in _prints_plainly(line, FILE)
 
 
 @pytest.mark.parametrize(
     "command", one_quick_in(5, ["convert", "show", "explain", "check", "repro"])
 )
 def test_the_name_of_a_dispatchable(command: str) -> None:
-    more = {"explain": ["--at", "0,0"], "repro": ["-o", "folder"]}.get(command, [])
+    line = f"{command} {MORE.get(command, '')}"
     path = renamed(program("x.json"), HOSTILE.replace("\udcff", ""), "other")
-    _prints_plainly(command, path, *more)
+    _prints_plainly(line, path)
 
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_the_name_of_a_resource(verbose: bool) -> None:
     name = HOSTILE.replace("\udcff", "") + "\n::error::forged"
-    content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+    content = read_json(program("x.json"))
     resources = content["resources"]
     resources[name] = resources.pop("output")
     dispatch = content["commands"][0]
@@ -93,7 +100,7 @@ def test_the_name_of_a_resource(verbose: bool) -> None:
         {"type": "writeFile", "resource": name, "targetPath": "\x1b[31my.npy"},
     ]
     path = changed("x.json", resources=resources, commands=commands)
-    text = _prints_plainly("run", path, "--allow-outside")
+    text = _prints_plainly("run --allow-outside", path)
     escaped = ESCAPED.replace("\\udcff", "") + "\\n::error::forged"
     assert text.startswith(f"Resource '{escaped}':")
     assert f"\nResource '{escaped}' written to '" in text
@@ -117,56 +124,52 @@ def test_the_name_of_a_resource(verbose: bool) -> None:
     ids=["command", "dispatch", "resource", "operator", "field"],
 )
 def test_a_text_in_a_program(command: str, fields: dict[str, object]) -> None:
-    more = {"explain": ["--at", "0,0"], "repro": ["-o", "folder"]}.get(command, [])
-    assert "Error: " in _prints_plainly(
-        command, changed(program("x.json"), **fields), *more
-    )
+    line = f"{command} {MORE.get(command, '')}"
+    path = changed(program("x.json"), **fields)
+    assert "Error: " in _prints_plainly(line, path)
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "line",
     one_quick_in(
         4,
-        [
-            [HOSTILE],
-            [f"--{HOSTILE}"],
-            ["show", f"--{HOSTILE}"],
-            ["convert", "x.json", "-o", f"{HOSTILE}/y.onnx", "--opset", HOSTILE],
-            ["convert", "x.json", "--feature-level", HOSTILE],
-            ["run", "x.json", "--provider", HOSTILE],
-            ["run", "x.json", "--output-folder", HOSTILE, "--out-of-range", HOSTILE],
-            ["explain", "x.json", "--at", HOSTILE],
-            ["explain", "x.json", "--at", "0,0", "--dispatch", HOSTILE],
-            ["check", "x.json", "--lanes", HOSTILE],
-            ["check", "x.json", "--lanes", f"cpu,cpu@{HOSTILE},cpu@{HOSTILE}"],
-            ["check", "x.json", "--require", HOSTILE],
-            ["check", "x.json", "--lane", HOSTILE],
-            ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
-            ["check", "x.json", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
-            ["check", "x.json", "--plugin", f"{HOSTILE}ExecutionProvider={HOSTILE}"],
-            ["check", "x.json", f"--json={HOSTILE}/"],
-            ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}"],
-            ["doctor", "--lane", f"cpu@{HOSTILE}={HOSTILE}", "--json"],
-            ["repro", "x.json", "-o", HOSTILE, "--case", HOSTILE],
-            ["repro", "x.json", "-o", "folder", "--lane", HOSTILE],
-            ["repro", "x.json", "-o", "folder", "--node", HOSTILE, "--inputs", HOSTILE],
-            ["corpus", HOSTILE],
-            ["corpus", "export", "--format", HOSTILE, "folder"],
-            ["corpus", "export", "--format", "json", "x.json/" + HOSTILE],
-        ],
+        """\
+~
+--~
+show --~
+convert x.json -o ~/y.onnx --opset ~
+convert x.json --feature-level ~
+run x.json --provider ~
+run x.json --output-folder ~ --out-of-range ~
+explain x.json --at ~
+explain x.json --at 0,0 --dispatch ~
+check x.json --lanes ~
+check x.json --lanes cpu,cpu@~,cpu@~
+check x.json --require ~
+check x.json --lane ~
+check x.json --lane cpu@~=~
+check x.json --lane cpu@~=~ --json
+check x.json --plugin ~ExecutionProvider=~
+check x.json --json=~/
+doctor --lane cpu@~=~
+doctor --lane cpu@~=~ --json
+repro x.json -o ~ --case ~
+repro x.json -o folder --lane ~
+repro x.json -o folder --node ~ --inputs ~
+corpus ~
+corpus export --format ~ folder
+corpus export --format json x.json/~
+""".splitlines(),
     ),
-    ids=lambda arguments: " ".join(arguments).replace(HOSTILE, "~"),
 )
-def test_an_argument(arguments: list[str]) -> None:
+def test_an_argument(line: str) -> None:
     program("x.json")
-    _prints_plainly(*arguments)
+    _prints_plainly(line)
 
 
 @pytest.mark.slow
 def test_the_folder_of_an_export() -> None:
-    assert f"{ESCAPED}: " in _prints_plainly(
-        "corpus", "export", "--format", "json", HOSTILE
-    )
+    assert f"{ESCAPED}: " in _prints_plainly("corpus export --format json ~")
 
 
 @pytest.mark.parametrize("where", ["node", "value"])
@@ -179,7 +182,7 @@ def test_a_name_in_a_model(where: str) -> None:
         model.graph.node[-1].output[0] = model.graph.output[0].name = name
     Path("x.onnx").write_bytes(model.SerializeToString())
     for node in ("none", name):
-        _prints_plainly("repro", "x.onnx", "--node", node, "-o", "folder")
+        _prints_plainly("repro x.onnx -o folder --node", node)
 
 
 @pytest.mark.slow
@@ -192,4 +195,4 @@ def test_what_a_worker_says(
     Path("worker").write_text(f"#!{sys.executable}\nraise SystemExit({HOSTILE!r})\n")
     os.chmod("worker", 0o700)
     for arguments in (["check", "x.json"], ["doctor"]):
-        _prints_plainly(*arguments, "--lane", "cpu@old=./worker", *option)
+        _prints_plainly("", *arguments, "--lane", "cpu@old=./worker", *option)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,29 +14,39 @@ from typing import IO
 
 import onnx
 import pytest
-from command_line import DESC, POSIX, files, program, spawn
-from onnx import helper
+from command_line import (
+    DESC,
+    POSIX,
+    files,
+    invalid,
+    program,
+    read_bytes,
+    spawn,
+    write_text,
+)
+from messages import rows_of
+from onnx_graphs import written
 from rings import one_quick_in
 
 from onnxgather.cli import main
 from onnxgather.core.model.write import descriptor_model
 
-PRINTING = [
-    ["--help"],
-    ["-h"],
-    ["--version"],
-    ["show", "--help"],
-    ["corpus", "export", "--help"],
-    ["convert", "x.json"],
-    ["run", "x.json"],
-    ["show", "x.json"],
-    ["show", "x.json", "--json"],
-    ["explain", "x.json", "--at", "0,0"],
-    ["check", "x.json"],
-    ["check", "x.json", "--json"],
-    ["doctor"],
-    ["repro", "x.json", "-o", "folder"],
-]
+PRINTING = """\
+--help
+-h
+--version
+show --help
+corpus export --help
+convert x.json
+run x.json
+show x.json
+show x.json --json
+explain x.json --at 0,0
+check x.json
+check x.json --json
+doctor
+repro x.json -o folder
+""".splitlines()
 """Ways to make the commands print."""
 
 needs_full = pytest.mark.skipif(
@@ -46,12 +55,12 @@ needs_full = pytest.mark.skipif(
 
 
 def _buffered(
-    *arguments: str, stdout: int | IO[bytes] = PIPE, stderr: int | IO[bytes] = PIPE
+    line: str, stdout: int | IO[bytes] = PIPE, stderr: int | IO[bytes] = PIPE
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command with Python's own buffers, which a test runner may have switched
     off."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
-    command = [sys.executable, "-m", "onnxgather", *arguments]
+    command = [sys.executable, "-m", "onnxgather", *line.split()]
     return subprocess.run(
         command, stdout=stdout, stderr=stderr, check=False, env=environment
     )
@@ -85,35 +94,31 @@ class TestProcess:
         ]
 
     @POSIX
-    @pytest.mark.parametrize(
-        "arguments", one_quick_in(2, [["--help"], ["show", "x.json"]]), ids=" ".join
-    )
-    def test_a_broken_pipe_is_quiet(self, arguments: list[str]) -> None:
+    @pytest.mark.parametrize("line", one_quick_in(2, ["--help", "show x.json"]))
+    def test_a_broken_pipe_is_quiet(self, line: str) -> None:
         program("x.json")
         read, write = os.pipe()
         os.close(read)
-        done = _buffered(*arguments, stdout=write)
+        done = _buffered(line, stdout=write)
         os.close(write)
         assert (done.returncode, done.stderr) == (141, b"")
 
     @POSIX
     @needs_full
-    @pytest.mark.parametrize(
-        "arguments", one_quick_in(2, [["--version"], ["show", "x.json"]]), ids=" ".join
-    )
-    def test_a_full_device_is_one_sentence(self, arguments: list[str]) -> None:
+    @pytest.mark.parametrize("line", one_quick_in(2, ["--version", "show x.json"]))
+    def test_a_full_device_is_one_sentence(self, line: str) -> None:
         program("x.json")
         with open("/dev/full", "wb") as full:
-            done = _buffered(*arguments, stdout=full)
+            done = _buffered(line, stdout=full)
         sentence = b"Error: standard output: no space left on device\n"
         assert (done.returncode, done.stderr) == (2, sentence)
 
     @POSIX
     @needs_full
-    @pytest.mark.parametrize("arguments", one_quick_in(8, PRINTING), ids=" ".join)
+    @pytest.mark.parametrize("line", one_quick_in(8, PRINTING))
     def test_no_command_prints_to_a_full_device_or_a_broken_pipe(
         self,
-        arguments: list[str],
+        line: str,
         monkeypatch: pytest.MonkeyPatch,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
@@ -128,7 +133,7 @@ class TestProcess:
             ):
                 patch.setattr(sys, "stdout", stream)
                 with pytest.raises(SystemExit) as end:
-                    main(arguments, prog_name="onnxgather")
+                    main(line.split(), prog_name="onnxgather")
             ends.append((end.value.code, capfd.readouterr().err))
         sentence = "Error: standard output: no space left on device\n"
         assert ends == [(2, sentence), (141, "")]
@@ -136,57 +141,53 @@ class TestProcess:
     @POSIX
     @needs_full
     @pytest.mark.parametrize(
-        ("arguments", "code"),
+        ("line", "code"),
         one_quick_in(
             4,
             [
-                (["--none"], 2),
-                ([], 2),
-                (["convert", "bad.json"], 1),
-                (["run", "x.json", "--provider", "qnn"], 3),
+                *(("--none", 2), ("", 2)),
+                *(("convert bad.json", 1), ("run x.json --provider qnn", 3)),
             ],
         ),
-        ids=["option", "nothing", "descriptor", "provider"],
     )
     def test_an_error_that_cannot_be_printed_keeps_its_exit_code(
-        self, arguments: list[str], code: int
+        self, line: str, code: int
     ) -> None:
-        content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
-        content["dispatchables"]["gather"]["desc"]["Axis"] = 9
-        Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
+        program("x.json")
+        invalid("bad.json", Axis=9)
         with open("/dev/full", "wb") as full:
-            assert _buffered(*arguments, stderr=full).returncode == code
+            assert _buffered(line, stderr=full).returncode == code
 
     @pytest.mark.slow
     def test_a_program_comes_from_the_standard_input(self) -> None:
-        text = Path(program("x.json")).read_bytes()
+        text = read_bytes(program("x.json"))
 
-        def fed(*arguments: str, text: bytes = text) -> tuple[int, bytes, bytes]:
-            command = [sys.executable, "-m", "onnxgather", *arguments]
+        def fed(line: str, text: bytes = text) -> tuple[int, bytes, bytes]:
+            command = [sys.executable, "-m", "onnxgather", *line.split()]
             done = subprocess.run(command, input=text, capture_output=True, check=False)
             return done.returncode, done.stdout, done.stderr
 
         model = descriptor_model(DESC).SerializeToString(deterministic=True)
-        assert fed("convert", "-", "-o", "-") == (0, model, b"")
-        assert fed("convert", "-", "-o", "o") == (
+        assert fed("convert - -o -") == (0, model, b"")
+        assert fed("convert - -o o") == (
             0,
             f"- -> {Path('o/stdin.onnx')}\n".encode(),
             b"new folder: o\n",
         )
-        assert fed("run", "-") == (
+        assert fed("run -") == (
             0,
             b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n",
             b"",
         )
         element = b"output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
-        assert fed("explain", "-", "--at", "1,0") == (0, element, b"")
-        assert fed("show", "-")[1].startswith(b"-: $.dispatchables.gather\n")
+        assert fed("explain - --at 1,0") == (0, element, b"")
+        assert fed("show -")[1].startswith(b"-: $.dispatchables.gather\n")
         sentence = (
             b"Error: standard input: $ must have a descriptor, got an empty array\n"
         )
-        assert fed("run", "-", text=b"[]") == (2, b"", sentence)
+        assert fed("run -", b"[]") == (2, b"", sentence)
         sentence = b"Error: -: the models of a pipe must come with -o PATH"
-        assert fed("convert", "-")[2].splitlines()[-1] == sentence
+        assert fed("convert -")[2].splitlines()[-1] == sentence
 
     @POSIX
     def test_ctrl_c_is_quiet(self) -> None:
@@ -227,12 +228,19 @@ main(["run", "slow.json"])
         ("command", "closed"),
         one_quick_in(
             4,
-            [
-                ("--help", ">&-"),
-                ("--version", ">&- 2>&-"),
-                ("convert x.json", "2>&-"),
-                ("check x.json", "<&- >&- 2>&-"),
-            ],
+            rows_of("""
+--help
+>&-
+
+--version
+>&- 2>&-
+
+convert x.json
+2>&-
+
+check x.json
+<&- >&- 2>&-
+"""),
         ),
     )
     def test_a_closed_stream_does_not_stop_a_command(
@@ -258,7 +266,7 @@ import onnxgather.cli.outputs as outputs
 outputs.write_made = written
 main(["convert", "x.json"])
 """
-        Path("code.py").write_text(code)
+        write_text("code.py", code)
         command = f"{sys.executable} code.py <&- >&- 2>&-"
         assert subprocess.run(["sh", "-c", command], check=False).returncode > 2
 
@@ -284,22 +292,10 @@ def test_too_little_memory_is_one_sentence(room: int) -> None:
     """For a file of 100 MB, and for the message that it holds."""
     table = onnx.TensorProto(name="table", data_type=1, dims=[25 * 2**20])
     table.raw_data = bytes(100 * 2**20)
-    gather = helper.make_node("Gather", ["table", "ids"], ["rows"])
-    ids = helper.make_tensor_value_info("ids", 7, [2])
-    graph = helper.make_graph(
-        [gather], "g", [ids], [onnx.ValueInfoProto(name="rows")], [table]
-    )
-    Path("m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
-    command = [
-        sys.executable,
-        "-c",
-        LIMITED,
-        str(room),
-        "harden",
-        "m.onnx",
-        "-o",
-        "out.onnx",
-    ]
+    model = written("(int64[2] ids) => (rows) { rows = Gather(table, ids) }", table)
+    Path("m.onnx").write_bytes(model.SerializeToString())
+    line = f"{room} harden m.onnx -o out.onnx"
+    command = [sys.executable, "-c", LIMITED, *line.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     sentences = {
         "Error: there is not enough memory\n",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import textwrap
@@ -16,8 +15,9 @@ from xml.etree import ElementTree
 import msgspec
 import numpy as np
 import pytest
-from command_line import changed, program
+from command_line import changed, invalid, program, read_json, write_text
 from folders import MODELS
+from messages import rows_of
 from msgspec.structs import replace as replaced
 from planned_lane import case, ran
 from planted_adapter import planted
@@ -358,23 +358,43 @@ class TestWords:
 
     @pytest.mark.parametrize(
         ("word", "instead"),
-        [
-            ("--json", "use pytest's own --junit-xml"),
-            ("--json=x.json", "use pytest's own --junit-xml"),
-            ("--junit x.xml", "use pytest's own --junit-xml"),
-            ("--html x.html", "use --html of pytest-html"),
-            ("--markdown x.md", "use pytest's own --junit-xml"),
-            ("--with-paths", "leave it out, as pytest's own --junit-xml names paths"),
-            (
-                "--write-known x.json",
-                "use onnxgather check --write-known FILE, then --known FILE here",
-            ),
-            ("--list", "use pytest's own --collect-only"),
-            ("--maxfail 1", "use pytest's own --maxfail"),
-            ("--jobs 1", "use -n of pytest-xdist"),
-            ("--help", "use onnxgather check --help"),
-            ("-h", "use onnxgather check --help"),
-        ],
+        rows_of("""
+--json
+use pytest's own --junit-xml
+
+--json=x.json
+use pytest's own --junit-xml
+
+--junit x.xml
+use pytest's own --junit-xml
+
+--html x.html
+use --html of pytest-html
+
+--markdown x.md
+use pytest's own --junit-xml
+
+--with-paths
+leave it out, as pytest's own --junit-xml names paths
+
+--write-known x.json
+use onnxgather check --write-known FILE, then --known FILE here
+
+--list
+use pytest's own --collect-only
+
+--maxfail 1
+use pytest's own --maxfail
+
+--jobs 1
+use -n of pytest-xdist
+
+--help
+use onnxgather check --help
+
+-h
+use onnxgather check --help
+"""),
     )
     def test_a_word_that_is_not_for_tests_names_the_option_of_pytest(
         self, run: Run, events: list[str], word: str, instead: str
@@ -388,31 +408,35 @@ class TestWords:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ("--maxfial 1", "No such option '--maxfial'. Did you mean '--maxfail'?"),
-            ("--lanes", "Option '--lanes' requires an argument."),
-            ("--lanes nowhere", "there is no nowhere"),
+            *rows_of("""
+--maxfial 1
+No such option '--maxfial'. Did you mean '--maxfail'?
+
+--lanes
+Option '--lanes' requires an argument.
+
+--lanes nowhere
+there is no nowhere
+
+--lanes one,two --require tow
+--require must be one of one, two, got 'tow'
+
+--known none.json --corpus
+none.json: no such file or directory
+
+--corpus -k ode
+no case name contains 'ode'
+
+-
+a PATH must be a file or a folder, got -
+
+-k odd --lanes one
+-k and --shard must come with a PATH, --corpus or --random N, got '-k odd --lanes one'
+
+--corpus --node x
+--node and --shape must come with an ONNX model, got none
+"""),
             ("'models", 'a quote must be closed, got "\'models"'),
-            (
-                "--lanes one,two --require tow",
-                "--require must be one of one, two, got 'tow'",
-            ),
-            (
-                "--known none.json --corpus",
-                "none.json: no such file or directory",
-            ),
-            ("--corpus -k ode", "no case name contains 'ode'"),
-            ("-", "a PATH must be a file or a folder, got -"),
-            (
-                "-k odd --lanes one",
-                (
-                    "-k and --shard must come with a PATH, --corpus or --random N, got"
-                    " '-k odd --lanes one'"
-                ),
-            ),
-            (
-                "--corpus --node x",
-                "--node and --shape must come with an ONNX model, got none",
-            ),
         ],
     )
     def test_unusable_words_are_one_sentence(
@@ -482,15 +506,12 @@ class TestFiles:
         """Put a program, whose data are in a file, and files that cannot be used into a
         folder."""
         path = program("programs/swap.json")
-        resources = json.loads(Path(path).read_text())["resources"]
+        resources = read_json(path)["resources"]
         np.save("programs/data.npy", np.arange(12, dtype=np.float32))
         resources["data"] = {"initialValues": {"sourcePath": "data.npy"}}
         changed(path, resources=resources)
-        Path("programs/broken.json").write_text("{")
-        path = program("programs/refused.json")
-        gather = json.loads(Path(path).read_text())["dispatchables"]["gather"]
-        gather["desc"]["Axis"] = 7
-        changed(path, dispatchables={"gather": gather})
+        write_text("programs/broken.json", "{")
+        invalid("programs/refused.json", Axis=7)
 
     @pytest.mark.parametrize("options", one_quick_in(2, [[], ["-n", "2"]]))
     def test_an_unusable_file_fails_and_the_others_run(

@@ -14,7 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import DESC, POSIX, changed, outcome, program
+from command_line import (
+    DESC,
+    POSIX,
+    changed,
+    error_of,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_text,
+    succeed,
+)
 from onnx import compose, parser
 from own_models import merged_with_relu
 from rings import one_quick_in
@@ -32,7 +43,9 @@ PART = """
 <ir_version: 8, opset_import: ["" : 17]>
 g (float[4, 3] x, int64[2] ids) => (y) { y = Gather (x, ids) }"""
 
-LEVELS = ("--levels", "none")
+LEVELS = "--levels none"
+CONTRACTS = f"audit n --contract o {LEVELS}"
+CONTRACT = ".onnx.contract.json"
 
 
 def network(path: str, text: str = NETWORK) -> None:
@@ -55,37 +68,25 @@ def _inputs(folder: Path) -> None:
 class Place:
     """A command, with a file that it names and another of the same run."""
 
-    command: tuple[str, ...]
+    command: str
     path: str
     other: str
 
 
-PLACES = {
-    "convert": Place(("convert", "d"), "d/a.onnx", "d/b.onnx"),
-    "convert -o DIR": Place(("convert", "d", "-o", "o"), "o/a.onnx", "o/b.onnx"),
-    "convert --whole": Place(("convert", "d", "--whole"), "d/a.onnx", "d/b.onnx"),
-    "convert to WebNN": Place(
-        ("convert", "d", "--target", "webnn"), "d/a.mjs", "d/b.mjs"
-    ),
-    "convert to WebNN, -o DIR": Place(
-        ("convert", "d", "--target", "webnn", "-o", "o"), "o/a.mjs", "o/b.mjs"
-    ),
-    "convert MODEL": Place(
-        ("convert", "part/a.onnx"), "part/a.001_y.onnx", "part/a.001_y.json"
-    ),
-    "the program of convert MODEL": Place(
-        ("convert", "part/a.onnx"), "part/a.001_y.json", "part/a.001_y.onnx"
-    ),
-    "the program of convert MODEL -o FILE": Place(
-        ("convert", "part/a.onnx", "-o", "x.onnx"), "x.json", "x.onnx"
-    ),
-    "harden DIR": Place(("harden", "n", "-o", "o", *LEVELS), "o/a.onnx", "o/b.onnx"),
-    "audit DIR --contract DIR": Place(
-        ("audit", "n", "--contract", "o", *LEVELS),
-        "o/a.onnx.contract.json",
-        "o/b.onnx.contract.json",
-    ),
-}
+PLACES = [
+    Place(*map(str.strip, line.split("|")))
+    for line in f"""\
+        convert d                              | d/a.onnx          | d/b.onnx
+        convert d -o o                         | o/a.onnx          | o/b.onnx
+        convert d --whole                      | d/a.onnx          | d/b.onnx
+        convert d --target webnn               | d/a.mjs           | d/b.mjs
+        convert d --target webnn -o o          | o/a.mjs           | o/b.mjs
+        convert part/a.onnx                    | part/a.001_y.onnx | part/a.001_y.json
+        convert part/a.onnx                    | part/a.001_y.json | part/a.001_y.onnx
+        convert part/a.onnx -o x.onnx          | x.json            | x.onnx
+        harden n -o o {LEVELS}      | o/a.onnx          | o/b.onnx
+        {CONTRACTS} | o/a{CONTRACT} | o/b{CONTRACT}""".splitlines()
+]
 """Each command that names files; `run` and `extract` have tests of their own."""
 
 NOT_WRITTEN = "as onnxgather did not write it; --force replaces it"
@@ -203,9 +204,9 @@ def tree() -> dict[str, bytes | str]:
 
 def undisturbed(place: Place) -> tuple[bytes, bytes]:
     """Run a command where nothing is in its way; return the bytes of both files."""
-    assert outcome(*place.command)[0] == 0
-    own = Path(place.path).read_bytes()
-    other = Path(place.other).read_bytes()
+    succeed(place.command)
+    own = read_bytes(place.path)
+    other = read_bytes(place.other)
     for path in {path for path in tree() if path.startswith("o/")}:
         Path(path).unlink()
     for path in (place.path, place.other):
@@ -219,7 +220,7 @@ def kept(place: Place, intruder: Intruder, *options: str) -> None:
     own, other = undisturbed(place)
     why = intruder(Path(place.path), own)
     before = tree()
-    code, _, error = outcome(*place.command, *options)
+    code, _, error = outcome(place.command, *options)
     sentence = f"Error: {place.path} must not be replaced, {why}"
     assert code == 2
     assert [line for line in error.splitlines() if "Error" in line] == [sentence]
@@ -229,7 +230,7 @@ def kept(place: Place, intruder: Intruder, *options: str) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("intruder", one_quick_in(3, [*PLAIN, a_folder]))
 def test_what_a_user_has_there_stays_and_the_other_file_is_written(
     place: Place, intruder: Intruder
@@ -238,39 +239,39 @@ def test_what_a_user_has_there_stays_and_the_other_file_is_written(
 
 
 @POSIX
-@pytest.mark.parametrize("place", one_quick_in(3, PLACES.values()), ids=PLACES)
+@pytest.mark.parametrize("place", one_quick_in(3, PLACES), ids=str)
 @pytest.mark.parametrize("intruder", LINKS)
 def test_a_link_stays_with_its_target(place: Place, intruder: Intruder) -> None:
     kept(place, intruder)
 
 
 @POSIX
-@pytest.mark.parametrize("place", one_quick_in(3, PLACES.values()), ids=PLACES)
+@pytest.mark.parametrize("place", one_quick_in(3, PLACES), ids=str)
 @pytest.mark.parametrize("intruder", [a_folder, *LINKS])
 def test_force_replaces_no_folder_and_no_link(place: Place, intruder: Intruder) -> None:
     kept(place, intruder, "--force")
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 @pytest.mark.parametrize("intruder", [a_network, a_text, our_file_with_a_byte_more])
 def test_force_replaces_a_plain_file(place: Place, intruder: Intruder) -> None:
     own, other = undisturbed(place)
     intruder(Path(place.path), own)
-    code, _, error = outcome(*place.command, "--force")
+    code, _, error = outcome(place.command, "--force")
     assert (code, "Error" in error) == (0, False)
-    assert Path(place.path).read_bytes() == own
-    assert Path(place.other).read_bytes() == other
+    assert read_bytes(place.path) == own
+    assert read_bytes(place.other) == other
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 def test_an_empty_file_and_an_own_one_are_replaced(place: Place) -> None:
     own, _ = undisturbed(place)
     ours = og.harden(og.to_onnx(DESC, "error"), "zero").SerializeToString()
     for content in (b"", own, ours, og.to_onnx(DESC, "zero").SerializeToString()):
         Path(place.path).write_bytes(content)
-        code, _, error = outcome(*place.command)
+        code, _, error = outcome(place.command)
         assert (code, "Error" in error) == (0, False)
-        assert Path(place.path).read_bytes() == own
+        assert read_bytes(place.path) == own
 
 
 def change_inputs() -> None:
@@ -286,42 +287,41 @@ def change_inputs() -> None:
     network("part/a.onnx", PART.replace("float[4, 3]", "float[5, 3]"))
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("place", PLACES, ids=str)
 def test_our_file_of_another_source_is_replaced(place: Place) -> None:
-    assert outcome(*place.command)[0] == 0
-    before = Path(place.path).read_bytes()
+    succeed(place.command)
+    before = read_bytes(place.path)
     change_inputs()
-    code, _, error = outcome(*place.command)
+    code, _, error = outcome(place.command)
     assert (code, "Error" in error) == (0, False)
-    assert Path(place.path).read_bytes() != before
+    assert read_bytes(place.path) != before
 
 
 @pytest.mark.parametrize("target", [*TARGETS, "webnn"])
 def test_models_of_each_policy_and_target_replace_one_another(target: Target) -> None:
     for policy in (*POLICIES, *POLICIES):
-        arguments = ("--out-of-range", policy, "--target", target)
-        assert outcome("convert d", *arguments)[0] == 0
+        arguments = f"--out-of-range {policy} --target {target}"
+        succeed(f"convert d {arguments}")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_file_that_the_user_names_has_the_bytes_of_the_function(
     policy: OutOfRange,
 ) -> None:
-    arguments = ("convert", "d/a.json", "--out-of-range", policy)
+    arguments = f"convert d/a.json --out-of-range {policy}"
     for name in ("x.onnx", "x.mjs", "x.json"):
         a_text(Path(name), b"")
-    assert outcome(*arguments, "-o", "x.onnx")[0] == 0
-    assert Path("x.onnx").read_bytes() == og.to_onnx(DESC, policy).SerializeToString()
+    succeed(f"{arguments} -o x.onnx")
+    assert read_bytes("x.onnx") == og.to_onnx(DESC, policy).SerializeToString()
     webnn = og.to_webnn(DESC, policy)
     for name, text in (("x.mjs", webnn.to_javascript()), ("x.json", webnn.to_json())):
-        assert outcome(*arguments, "--target", "webnn", "-o", name)[0] == 0
-        assert Path(name).read_text(encoding="utf-8") == text
+        succeed(f"{arguments} --target webnn -o", name)
+        assert read_text(name) == text
 
 
 def test_the_program_beside_the_model_of_a_network_is_read_and_runs() -> None:
-    assert outcome("convert part/a.onnx")[0] == 0
-    code, text, error = outcome("run part/a.001_y.json")
-    assert (code, error) == (0, "")
+    succeed("convert part/a.onnx")
+    text = output_of("run part/a.001_y.json")
     assert text == "Resource 'output': 0, 0, 0, 0, 0, 0\n"
 
 
@@ -336,8 +336,8 @@ def test_a_file_that_must_stay_is_told_before_the_work(
         a_text(Path(path), b"")
     monkeypatch.setattr(write, "descriptor_model", fail)
     monkeypatch.setattr(harden, "harden_file", fail)
-    for command in (("convert", "d/a.json"), ("harden", "n/a.onnx", "-o", "o")):
-        code, _, error = outcome(*command)
+    for command in ("convert d/a.json", "harden n/a.onnx -o o"):
+        code, _, error = outcome(command)
         assert (code, error.count(NOT_WRITTEN)) == (2, 1)
 
 
@@ -352,10 +352,9 @@ def test_a_file_that_comes_during_the_work_stays(
 
     Path("o").mkdir()
     monkeypatch.setattr(harden, "harden_file", during_work)
-    code, _, error = outcome("harden n/a.onnx -o o")
-    sentence = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
-    assert (code, error) == (2, sentence)
-    assert Path("o/a.onnx").read_bytes() == b"mine\n"
+    error = f"Error: o/a.onnx must not be replaced, {NOT_WRITTEN}\n"
+    assert outcome("harden n/a.onnx -o o")[::2] == (2, error)
+    assert read_bytes("o/a.onnx") == b"mine\n"
 
 
 def test_a_clash_of_names_fails_those_files_alone() -> None:
@@ -376,52 +375,52 @@ def test_a_clash_of_names_fails_those_files_alone() -> None:
 
 def test_an_input_is_no_output_and_the_others_are_written() -> None:
     shutil.copy("d/a.json", "d/b.onnx")
-    before = Path("d/b.onnx").read_bytes()
-    paths = ("d/a.json", "d/b.json", "d/b.onnx")
-    code, text, error = outcome("convert", *paths, "--force")
+    before = read_bytes("d/b.onnx")
+    paths = "d/a.json d/b.json d/b.onnx"
+    code, text, error = outcome(f"convert {paths} --force")
     sentence = "Error: d/b.onnx must not be written, as it is an input\n"
     counts = "3 programs: 1 model written, 2 errors\n"
     assert (code, text) == (2, f"d/a.json -> d/a.onnx\n{counts}")
     assert error == sentence * 2
-    assert Path("d/b.onnx").read_bytes() == before
+    assert read_bytes("d/b.onnx") == before
 
 
 class TestContracts:
     """The contracts of a folder say who wrote them."""
 
-    FOLDER = PLACES["audit DIR --contract DIR"]
+    PATH = f"o/a{CONTRACT}"
 
     def test_a_contract_is_taken_with_and_without_the_field(self) -> None:
-        assert outcome(*self.FOLDER.command)[0] == 0
-        assert outcome("audit n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
+        succeed(CONTRACTS)
+        succeed(f"audit n/a.onnx {LEVELS} --contract c.json")
         plain = og.audit("n/a.onnx", levels=[]).contract
-        for path in ("o/a.onnx.contract.json", "c.json"):
+        for path in (self.PATH, "c.json"):
             og.check_inputs(path, {"ids": np.array([0, 2])})
             with pytest.raises(og.OnnxGatherError):
                 og.check_inputs(path, {"ids": np.array([3])})
             model = og.contract_model(path, "n/a.onnx")
             assert model == og.contract_model(plain, "n/a.onnx")
-            code, text, _ = outcome("audit n/a.onnx", *LEVELS, "--assume", path)
-            assert (code, "1 proved in range" in text) == (0, True)
+            text = output_of(f"audit n/a.onnx {LEVELS} --assume {path}")
+            assert "1 proved in range" in text
 
     def test_the_field_is_the_first_and_the_rest_is_the_contract(self) -> None:
-        assert outcome(*self.FOLDER.command)[0] == 0
-        assert outcome("audit n/a.onnx", *LEVELS, "--contract", "c.json")[0] == 0
-        head, comma, rest = Path(self.FOLDER.path).read_bytes().partition(b",")
+        succeed(CONTRACTS)
+        succeed(f"audit n/a.onnx {LEVELS} --contract c.json")
+        head, comma, rest = read_bytes(self.PATH).partition(b",")
         assert head.startswith(b'{"made_by": "onnxgather ')
         _, comma, rest = (comma + rest).partition(b'",')
-        assert b"{" + rest == Path("c.json").read_bytes()
+        assert b"{" + rest == read_bytes("c.json")
 
     def test_a_contract_that_was_edited_is_read_and_not_replaced(self) -> None:
-        assert outcome(*self.FOLDER.command)[0] == 0
-        path = Path(self.FOLDER.path)
+        succeed(CONTRACTS)
+        path = Path(self.PATH)
         text = path.read_text(encoding="utf-8")
         assert text.count('"high": 2') == 1
         path.write_text(text.replace('"high": 2', '"high": 1'), encoding="utf-8")
         edited = path.read_bytes()
         with pytest.raises(og.OnnxGatherError):
             og.check_inputs(str(path), {"ids": np.array([2])})
-        code, _, error = outcome(*self.FOLDER.command)
+        code, _, error = outcome(CONTRACTS)
         assert (code, path.read_bytes()) == (2, edited)
         assert error.splitlines() == [
             f"Error: {path.as_posix()} must not be replaced, {CHANGED}",
@@ -445,8 +444,8 @@ class TestRun:
 
     def own(self) -> bytes:
         """Return the bytes that the program writes."""
-        assert outcome("run w.json")[0] == 0
-        own = Path("Makefile").read_bytes()
+        succeed("run w.json")
+        own = read_bytes("Makefile")
         Path("Makefile").unlink()
         return own
 
@@ -457,11 +456,11 @@ class TestRun:
         before = tree()
         assert outcome("run w.json") == (2, "", f"{self.RULE}\n")
         assert tree() == before
-        assert outcome("run w.json --force")[0] == 0
-        assert Path("Makefile").read_bytes() == own
+        succeed("run w.json --force")
+        assert read_bytes("Makefile") == own
 
     @POSIX
-    @pytest.mark.parametrize("force", [(), ("--force",)])
+    @pytest.mark.parametrize("force", ["", "--force"])
     @pytest.mark.parametrize(
         ("intruder", "rule"),
         [
@@ -472,21 +471,21 @@ class TestRun:
         ],
     )
     def test_a_folder_and_a_link_stay(
-        self, intruder: Intruder, rule: str, force: tuple[str, ...]
+        self, intruder: Intruder, rule: str, force: str
     ) -> None:
         intruder(Path("Makefile"), self.own())
         before = tree()
         place = "Error: w.json: $.commands[0].targetPath"
         sentence = f"{place} {rule}, got 'Makefile'\n"
-        assert outcome("run w.json", *force) == (2, "", sentence)
+        assert outcome(f"run w.json {force}") == (2, "", sentence)
         assert tree() == before
 
     def test_an_empty_file_and_the_same_bytes_are_replaced(self) -> None:
         own = self.own()
         for content in (b"", own):
             Path("Makefile").write_bytes(content)
-            assert outcome("run w.json")[0] == 0
-            assert Path("Makefile").read_bytes() == own
+            succeed("run w.json")
+            assert read_bytes("Makefile") == own
 
     @POSIX
     def test_behind_a_link_that_is_allowed_the_same_rule_holds(self) -> None:
@@ -494,46 +493,45 @@ class TestRun:
         before = tree()
         assert outcome("run w.json --allow-outside")[2] == f"{self.RULE}\n"
         assert tree() == before
-        assert outcome("run w.json --allow-outside --force")[0] == 0
+        succeed("run w.json --allow-outside --force")
         assert Path("Makefile").is_symlink()
-        assert Path("precious").read_bytes() != b"mine"
+        assert read_bytes("precious") != b"mine"
 
 
 class TestExtract:
     """An extract deletes and replaces only what it wrote."""
 
-    ALL = ("extract", "part/a.onnx", "--all", "--inputs", "x.npz", "-o", "out")
+    ALL = "extract part/a.onnx --all --inputs x.npz -o out"
     BELOW = "out/gathers/001_y"
 
     @pytest.fixture(autouse=True)
     def _extract(self) -> None:
         np.savez("x.npz", x=np.zeros((4, 3), np.float32), ids=np.array([1, 0]))
-        assert outcome(*self.ALL)[0] == 0
+        succeed(self.ALL)
 
     def refused(self, path: str, why: str, *options: str) -> None:
         """Check that an extract is refused, and that all files stay."""
         before = tree()
-        code, text, error = outcome(*self.ALL, *options)
-        assert (code, text, error) == (2, "", f"Error: {path} must not be {why}\n")
+        assert error_of(self.ALL, *options) == f"{path} must not be {why}"
         assert tree() == before
 
     def test_an_extract_replaces_its_own(self) -> None:
         before = tree()
-        assert outcome(*self.ALL)[0] == 0
+        succeed(self.ALL)
         assert tree() == before
         np.savez("x.npz", x=np.ones((4, 3), np.float32), ids=np.array([1, 0]))
-        assert outcome(*self.ALL)[0] == 0
+        succeed(self.ALL)
         assert tree() != before
 
     @pytest.mark.parametrize("intruder", one_quick_in(4, PLAIN))
     @pytest.mark.parametrize("name", ["repro.py", "model.onnx"])
     def test_a_file_that_was_changed_stays(self, intruder: Intruder, name: str) -> None:
         path = f"{self.BELOW}/{name}"
-        own = Path(path).read_bytes()
+        own = read_bytes(path)
         intruder(Path(path), own)
         self.refused(path, f"replaced, {CHANGED}")
-        assert outcome(*self.ALL, "--force")[0] == 0
-        assert Path(path).read_bytes() == own
+        succeed(f"{self.ALL} --force")
+        assert read_bytes(path) == own
 
     def test_the_index_that_was_changed_stays(self) -> None:
         with open("out/index.json", "a", encoding="utf-8") as stream:
@@ -549,20 +547,19 @@ class TestExtract:
         Path(path).write_bytes(b"mine")
         before = tree()
         if name == "note.txt":
-            code, _, error = outcome(*self.ALL, "--force")
             rule = "out: the folder must be new, empty or an earlier extract"
-            assert (code, error) == (2, f"Error: {rule}, got 'note.txt'\n")
+            assert error_of(f"{self.ALL} --force") == f"{rule}, got 'note.txt'"
         else:
             why = "in an earlier extract, as the extract did not write it"
             self.refused(path, f"{why}; --force leaves it there")
-            assert outcome(*self.ALL, "--force")[0] == 0
+            succeed(f"{self.ALL} --force")
         assert tree() == before
 
     @POSIX
     @pytest.mark.parametrize("intruder", LINKS)
     def test_a_link_stays_with_its_target(self, intruder: Intruder) -> None:
         path = f"{self.BELOW}/repro.py"
-        own = Path(path).read_bytes()
+        own = read_bytes(path)
         Path(path).unlink()
         intruder(Path(path), own)
         why = "in an earlier extract, as the extract did not write it"
@@ -581,14 +578,14 @@ class TestExtract:
     @pytest.mark.parametrize("name", ["inputs.npz", "model.onnx"])
     def test_no_input_is_deleted(self, name: str) -> None:
         path = f"{self.BELOW}/{name}"
-        arguments = ("extract", "part/a.onnx", "--all", "-o", "out", "--force")
-        rest = ("--inputs", path)
+        arguments = "extract part/a.onnx --all -o out --force"
+        rest = f"--inputs {path}"
         if name == "model.onnx":
-            arguments = ("extract", path, "--all", "-o", "out", "--force")
-            rest = ("--inputs", "x.npz")
+            arguments = f"extract {path} --all -o out --force"
+            rest = "--inputs x.npz"
         before = tree()
         sentence = f"{path} must be outside of out, whose files are replaced"
-        assert outcome(*arguments, *rest) == (2, "", f"Error: {sentence}\n")
+        assert error_of(f"{arguments} {rest}") == sentence
         assert tree() == before
 
 
@@ -596,12 +593,11 @@ class TestOtherFolders:
     """Folders of the corpus and of a repro, which are written whole, too."""
 
     def test_the_corpus_deletes_no_file_of_a_user(self) -> None:
-        export = ("corpus", "export", "--format", "json", "c")
-        assert outcome(*export)[0] == 0
-        own = Path("c/README.md").read_bytes()
+        export = "corpus export --format json c"
+        succeed(export)
+        own = read_bytes("c/README.md")
         Path("c/README.md").write_bytes(b"mine")
-        sentence = f"Error: c/README.md must not be replaced, {CHANGED}\n"
-        assert outcome(*export) == (2, "", sentence)
-        assert Path("c/README.md").read_bytes() == b"mine"
-        assert outcome(*export, "--force")[0] == 0
-        assert Path("c/README.md").read_bytes() == own
+        assert error_of(export) == f"c/README.md must not be replaced, {CHANGED}"
+        assert read_bytes("c/README.md") == b"mine"
+        succeed(f"{export} --force")
+        assert read_bytes("c/README.md") == own

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from command_line import call, outcome, program
+from command_line import (
+    call,
+    error_of,
+    outcome,
+    program,
+    read_bytes,
+    read_text,
+    succeed,
+    write_json,
+    write_text,
+)
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -61,9 +71,9 @@ class TestMerge:
             ["case 1", "case 2"],
             None,
         )
-        assert b"Everything agrees" in Path("r.html").read_bytes()
-        assert b'tests="2"' in Path("r.xml").read_bytes()
-        assert Path("r.md").read_text().startswith("## Everything agrees\n")
+        assert b"Everything agrees" in read_bytes("r.html")
+        assert b'tests="2"' in read_bytes("r.xml")
+        assert read_text("r.md").startswith("## Everything agrees\n")
 
     def test_a_missing_shard_is_told_and_the_rest_is_written(self) -> None:
         code, out, err = outcome("report merge", shard(2), "--json=all.json")
@@ -111,10 +121,9 @@ class TestMerge:
 
     def test_the_same_report_twice_is_refused(self) -> None:
         one = shard(1)
-        assert outcome("report merge", one, one, "-o", "all.json") == (
-            2,
-            "",
-            "Error: 1.json: shard 1/2 must be in one report, got 1.json too\n",
+        assert (
+            error_of("report merge", one, one, "-o", "all.json")
+            == "1.json: shard 1/2 must be in one report, got 1.json too"
         )
         assert not Path("all.json").exists()
 
@@ -124,14 +133,10 @@ class TestMerge:
         assert err == "Error: 1.json must not be written, as it is an input\n"
 
     def test_what_is_no_report_is_one_sentence(self) -> None:
-        Path("x.json").write_text("{}")
-        assert outcome("report merge x.json") == (
-            2,
-            "",
-            (
-                "Error: x.json: $.schema must be 1, got none, as in earlier reports and"
-                " other files\n"
-            ),
+        write_text("x.json", "{}")
+        assert error_of("report merge x.json") == (
+            "x.json: $.schema must be 1, got none, as in earlier reports and"
+            " other files"
         )
 
 
@@ -148,7 +153,7 @@ class TestOptionsOfCheck:
     @pytest.mark.slow
     def test_own_known_differences_come_beside_ours(self) -> None:
         program("x.json")
-        Path("known.json").write_text(json.dumps([self.KNOWN]))
+        write_json("known.json", [self.KNOWN])
         found = outcome("check x.json --known known.json --json=r.json")
         assert (found[0], found[2]) == (1, "written: r.json\n")
         (case,) = open_report("r.json").cases
@@ -162,7 +167,7 @@ class TestOptionsOfCheck:
     def test_without_known_differences_all_is_new(self) -> None:
         part = ["--corpus", "--shard", "1/4"]
         arguments = ["check", *part, "--out-of-range", "error"]
-        assert call(*arguments, "--json=known.json").exit_code == 0
+        succeed(*arguments, "--json=known.json")
         assert call(*arguments, "--no-known", "--json=all.json").exit_code == 1
         known, new = (
             {
@@ -180,19 +185,13 @@ class TestOptionsOfCheck:
 
     def test_a_broken_file_of_known_differences_is_one_sentence(self) -> None:
         program("x.json")
-        Path("known.json").write_text(json.dumps([{**self.KNOWN, "versions": "new"}]))
-        assert outcome("check x.json --known known.json") == (
-            2,
-            "",
-            (
-                "Error: known.json: $[0].versions must be such as >=1.24,<1.25, got"
-                " 'new'\n"
-            ),
+        write_json("known.json", [{**self.KNOWN, "versions": "new"}])
+        assert error_of("check x.json --known known.json") == (
+            "known.json: $[0].versions must be such as >=1.24,<1.25, got 'new'"
         )
-        assert outcome("check x.json --known none.json") == (
-            2,
-            "",
-            "Error: none.json: no such file or directory\n",
+        assert (
+            error_of("check x.json --known none.json")
+            == "none.json: no such file or directory"
         )
 
     @pytest.mark.slow
@@ -209,16 +208,16 @@ class TestOptionsOfCheck:
             call(*arguments, *["--with-paths"][:with_paths])
             for file in files:
                 # as Markdown escapes it
-                text = Path(file).read_text().replace("\\_", "_")
+                text = read_text(file).replace("\\_", "_")
                 assert (os.getcwd() in text) == with_paths, file
         lanes = open_report("r.json").lanes
         assert [found.python for found in lanes] == [None, "python9"]
-        assert sys.executable not in Path("r.json").read_text()
+        assert sys.executable not in read_text("r.json")
 
 
 def commands(page: str, sort: str = "repro") -> list[str]:
     """The commands that a page offers, in the order of its cases."""
-    text = Path(page).read_text(encoding="utf-8")
+    text = read_text(page)
     found = re.search(
         r'<script type="application/json" id="report">(.*?)</script>', text
     )
@@ -232,8 +231,8 @@ def commands(page: str, sort: str = "repro") -> list[str]:
 
 @pytest.mark.slow
 def test_the_commands_that_a_page_offers_work() -> None:
-    wrong = ["check", "--corpus", "-k", "forbidden/gather-nd/batch-sizes", "--no-known"]
-    assert call(*wrong, "--json=REPORT.json", "--html", "r.html").exit_code == 1
+    wrong = "check --corpus -k forbidden/gather-nd/batch-sizes --no-known"
+    assert call(f"{wrong} --json=REPORT.json --html r.html").exit_code == 1
     offered = commands("r.html")
     failed = [
         case
@@ -243,7 +242,7 @@ def test_the_commands_that_a_page_offers_work() -> None:
     assert [shlex.split(command)[4] for command in offered] == [
         case.name for case in failed
     ]
-    assert call(*shlex.split(offered[0])[1:]).exit_code == 0
+    succeed(*shlex.split(offered[0])[1:])
     assert Path("repro/repro.py").exists()
     for command in commands("r.html", "again")[:: by_ring(4, 1)]:
         again = call(*shlex.split(command)[1:], "--json=again.json")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import POSIX, changed, files, outcome, program
+from command_line import (
+    POSIX,
+    changed,
+    error_of,
+    files,
+    outcome,
+    output_of,
+    program,
+    read_bytes,
+    read_json,
+    succeed,
+    write_text,
+)
 from folders import MODELS
+from messages import rows_of
 from onnx import parser
 from rings import one_quick_in
 
@@ -49,7 +63,7 @@ def test_a_link_that_leads_nowhere_is_told() -> None:
 def test_a_program_comes_from_the_standard_input() -> None:
     def convert(*more: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "onnxgather", "convert", "/dev/stdin", *more]
-        text = Path(program("x.json")).read_bytes()
+        text = read_bytes(program("x.json"))
         found = subprocess.run(
             command, input=text, capture_output=True, check=False, timeout=60
         )
@@ -63,11 +77,11 @@ def test_a_program_comes_from_the_standard_input() -> None:
 
 def test_a_named_program_may_have_any_extension() -> None:
     os.rename(program("x.json"), "x.jsonc")
-    assert outcome("convert x.jsonc") == (0, "x.jsonc -> x.onnx\n", "")
+    assert output_of("convert x.jsonc") == "x.jsonc -> x.onnx\n"
 
 
 def test_a_field_that_is_ignored_though_its_name_is_nearly_right_is_told() -> None:
-    content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+    content = read_json(program("x.json"))
     (gather,) = content["dispatchables"].values()
     tensor = gather["desc"]["OutputTensor"]
     tensor |= {
@@ -82,12 +96,12 @@ def test_a_field_that_is_ignored_though_its_name_is_nearly_right_is_told() -> No
 {where} 'TotalTensorSize', so it is ignored; did you mean "TotalTensorSizeInBytes"?
 """
     for command in ("convert", "show", "run", "check", "explain"):
-        code, _, err = outcome(command, "x.json")
+        code, _, err = outcome(f"{command} x.json")
         assert (command, code, err) == (command, 0, told)
 
 
 def test_other_operators_are_left_out_and_told() -> None:
-    content = json.loads(Path(program("x.json")).read_text(encoding="utf-8"))
+    content = read_json(program("x.json"))
     add: dict[str, Any] = {"type": "DML_OPERATOR_ELEMENT_WISE_ADD", "desc": {}}
     command: dict[str, Any] = {
         "type": "dispatch",
@@ -110,11 +124,10 @@ def test_other_operators_are_left_out_and_told() -> None:
     code, out, err = outcome("check x.json")
     assert (code, err) == (0, told)
     assert "$.commands[0]" in out
-    sentence = (
-        "Error: x.json: $.dispatchables.add.type must be one of GATHER,"
-        " GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'\n"
+    assert error_of("run x.json") == (
+        "x.json: $.dispatchables.add.type must be one of GATHER,"
+        " GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'DML_OPERATOR_ELEMENT_WISE_ADD'"
     )
-    assert outcome("run x.json") == (2, "", sentence)
 
 
 TAKERS = {
@@ -140,9 +153,7 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
 ) -> None:
     Path("model.onnx").write_bytes((MODELS / "networks/keywords.onnx").read_bytes())
     Path("x.npz").write_bytes((MODELS / "networks/keywords.npz").read_bytes())
-    Path("report.json").write_text(
-        '{"schema": 1, "onnxgather": "0.1"}', encoding="utf-8"
-    )
+    write_text("report.json", '{"schema": 1, "onnxgather": "0.1"}')
     file = {
         "an ONNX model": "model.onnx",
         "a DxDispatch program": program("x.json"),
@@ -150,21 +161,23 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
         "an .npz or zip file": "x.npz",
     }[kind]
     commands = {
-        "audit": ["audit", file],
-        "check": ["check", file],
-        "convert": ["convert", file, "-o", "out"],
-        "explain": ["explain", file],
-        "extract": ["extract", file, "--all", "--inputs", "x.npz", "-o", "gathers"],
-        "harden": ["harden", file, "-o", "hardened.onnx"],
-        "repro": ["repro", file, "-o", "repro"],
-        "report merge": ["report", "merge", file],
-        "run": ["run", file],
-        "show": ["show", file],
+        "audit": "",
+        "check": "",
+        "convert": "-o out",
+        "explain": "",
+        "extract": "--all --inputs x.npz -o gathers",
+        "harden": "-o hardened.onnx",
+        "repro": "-o repro",
+        "report merge": "",
+        "run": "",
+        "show": "",
     }
     # It takes some models, and says of others which these are; see below.
     if kind == "an ONNX model":
         del commands["run"]
-    refused = {name: outcome(*given) for name, given in commands.items()}
+    refused = {
+        name: outcome(f"{name} {file} {more}") for name, more in commands.items()
+    }
     said = {
         name: err for name, (_, _, err) in refused.items() if f", got {kind}" in err
     }
@@ -179,14 +192,10 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
 
 def test_run_takes_no_model_of_others() -> None:
     model = str(MODELS / "networks/keywords.onnx")
-    assert outcome("run", model) == (
-        2,
-        "",
-        (
-            f"Error: {model}: must be a model that onnxgather wrote from a descriptor,"
-            " got another model; onnxgather audit (in Python og.audit) lists its"
-            " gathers, and onnxgather extract writes programs of them\n"
-        ),
+    assert error_of("run", model) == (
+        f"{model}: must be a model that onnxgather wrote from a descriptor,"
+        " got another model; onnxgather audit (in Python og.audit) lists its"
+        " gathers, and onnxgather extract writes programs of them"
     )
 
 
@@ -247,86 +256,59 @@ class TestModel:
             f"Error: m.onnx: node 'a in then_branch of z': {OPEN}indices [?]\n{REFUSED}"
             "new folder: out\n"
         )
-        assert outcome("run out/m.001_y.json") == (
-            0,
-            "Resource 'output': 0, 0, 0, 0\n",
-            "",
-        )
+        assert output_of("run out/m.001_y.json") == "Resource 'output': 0, 0, 0, 0\n"
 
     def test_sizes_that_no_input_tells_are_known_by_a_run(self) -> None:
         text = """
             <ir_version: 8, opset_import: ["" : 17]>
             g (float[3] x) => (y) { i = NonZero (x)  y = Gather (x, i) }"""
         Path("n.onnx").write_bytes(parser.parse_model(text).SerializeToString())
-        assert outcome("show n.onnx") == (
-            2,
-            "",
-            (
-                "Error: n.onnx: node 'y': its sizes must be known, as a run by"
-                " onnxgather extract --inputs FILE.npz may tell, got data [3] and"
-                " indices [1, ?]\n"
-            ),
+        assert error_of("show n.onnx") == (
+            "n.onnx: node 'y': its sizes must be known, as a run by"
+            " onnxgather extract --inputs FILE.npz may tell, got data [3] and"
+            " indices [1, ?]"
         )
 
     def test_given_sizes_leave_only_what_directml_refuses(self) -> None:
-        given = ("m.onnx", "--shape", "ids=3", "-o", "out")
-        assert outcome("convert", *given)[::2] == (1, f"{REFUSED}new folder: out\n")
+        given = "m.onnx --shape ids=3 -o out"
+        assert outcome(f"convert {given}")[::2] == (1, f"{REFUSED}new folder: out\n")
         assert len(files()) == 10
-        assert outcome("convert", *given, "--node", "o")[0] == 0
+        succeed(f"convert {given} --node o")
 
     def test_a_gather_is_shown(self) -> None:
-        code, out, err = outcome("show m.onnx --node y")
-        assert (code, err) == (0, "")
+        out = output_of("show m.onnx --node y")
         assert out.startswith("m.onnx: node 'y'\n\nDML_GATHER_OPERATOR_DESC\n")
         assert ", target portable, out of range: error\n" in out
         assert "Clip" not in out
-        clamped = outcome("show m.onnx --node y --out-of-range clamp")[1]
+        clamped = output_of("show m.onnx --node y --out-of-range clamp")
         assert ", target portable, out of range: clamp\n" in clamped
         code, out, err = outcome("show m.onnx --json --shape ids=3")
         assert (code, err) == (1, REFUSED)
         assert len(json.loads(out)["gathers"]) == 4
 
     def test_an_element_of_a_nested_gather_is_explained(self) -> None:
-        given = ("m.onnx", "--node", "a", "--inputs", "x.npz", "--at", "2,0")
-        assert outcome("explain", *given) == (
-            0,
-            "output[2,0] = input[2, indices[0]] = input[2, 1] = 5\n",
-            "",
+        given = "m.onnx --node a --inputs x.npz --at 2,0"
+        assert (
+            output_of(f"explain {given}")
+            == "output[2,0] = input[2, indices[0]] = input[2, 1] = 5\n"
         )
 
     @pytest.mark.slow
     def test_an_index_out_of_range_is_explained_as_the_audit_tells_it(self) -> None:
-        path, inputs = (
-            str(MODELS / f"networks/keywords.{end}") for end in ("onnx", "npz")
+        for end in ("onnx", "npz"):
+            shutil.copy(MODELS / f"networks/keywords.{end}", f"k.{end}")
+        assert "input[31,7]" in outcome("audit k.onnx --inputs k.npz")[1]
+        given = "explain k.onnx --inputs k.npz --node word_embedding --at 1,4,0"
+        assert output_of(given) == (
+            "output[1,4,0] = input[0, indices[1, 4], 0] = input[0, 32, 0]: an error,"
+            " -0.4699001 under directml (index 32 is out of range of 32)\n"
         )
-        given = (
-            "explain",
-            path,
-            "--inputs",
-            inputs,
-            "--node",
-            "word_embedding",
-            "--at",
-            "1,4,0",
-        )
-        assert "input[31,7]" in outcome("audit", path, "--inputs", inputs)[1]
-        code, said, told = outcome(*given)
-        assert (code, said) == (
-            0,
-            (
-                "output[1,4,0] = input[0, indices[1, 4], 0] = input[0, 32, 0]: an"
-                " error, -0.4699001 under directml (index 32 is out of range of 32)\n"
-            ),
-        )
-        assert told == ""
-        code, said, _ = outcome(*given, "--out-of-range", "directml")
-        assert code == 0
+        said = output_of(f"{given} --out-of-range directml")
         assert said.endswith(
             " = input[0, 31, 7] = -0.4699001, -0.35480413 under clamp\n"
         )
-        assert "= input[0, 31, 0]" in outcome(*given, "--out-of-range", "clamp")[
-            1
-        ].replace("->", "=")
+        said = output_of(f"{given} --out-of-range clamp")
+        assert "= input[0, 31, 0]" in said.replace("->", "=")
 
     def test_the_gathers_are_checked_with_what_they_get(self) -> None:
         code, out, err = outcome("check m.onnx --inputs x.npz --json")
@@ -353,71 +335,51 @@ class TestModel:
         ("arguments", "sentence"),
         one_quick_in(
             4,
-            [
-                (
-                    ["explain", "m.onnx", "--inputs", "x.npz"],
-                    "m.onnx: --node must be one of 'y', 'o', 's', 'a'",
-                ),
-                (
-                    ["explain", "m.onnx", "--inputs", "x.npz", "--node", "s"],
-                    (
-                        "m.onnx: main graph: node 's': data must be of a"
-                        " type that DirectML"
-                        " gathers (FLOAT64, FLOAT32, FLOAT16, INT64,"
-                        " INT32, INT16, INT8,"
-                        " UINT64, UINT32, UINT16, UINT8), got STRING"
-                    ),
-                ),
-                (
-                    ["show", "m.onnx", "--node", "yy"],
-                    "m.onnx: node 'yy' must be one of the model's 5 gathers",
-                ),
-                (
-                    ["check", "m.onnx"],
-                    (
-                        "m.onnx: the inputs must hold an array for each"
-                        " input of the model,"
-                        " got none for 'data', 'ids', 'two', 'yes',"
-                        " 'words'; give --inputs"
-                        " FILE.npz"
-                    ),
-                ),
-                (
-                    ["show", "none.onnx", "--node", "y"],
-                    "none.onnx: no such file or directory",
-                ),
-            ],
+            rows_of("""
+explain m.onnx --inputs x.npz
+m.onnx: --node must be one of 'y', 'o', 's', 'a'
+
+explain m.onnx --inputs x.npz --node s
+m.onnx: main graph: node 's': data must be of a type that DirectML gathers (FLOAT64,
+FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got STRING
+
+show m.onnx --node yy
+m.onnx: node 'yy' must be one of the model's 5 gathers
+
+check m.onnx
+m.onnx: the inputs must hold an array for each input of the model, got none for 'data',
+'ids', 'two', 'yes', 'words'; give --inputs FILE.npz
+
+show none.onnx --node y
+none.onnx: no such file or directory
+"""),
         ),
     )
     def test_what_a_command_cannot_do_is_one_sentence(
-        self, arguments: list[str], sentence: str
+        self, arguments: str, sentence: str
     ) -> None:
-        assert outcome(*arguments) == (2, "", f"Error: {sentence}\n")
+        assert error_of(arguments) == sentence
 
     @pytest.mark.parametrize(
         ("arguments", "rule"),
-        [
-            (
-                ["show", "--node", "y"],
-                "--node and --shape must come with an ONNX model",
-            ),
-            (["check", "--node=y"], "--node and --shape must come with an ONNX model"),
-            (
-                ["explain", "--inputs", "x.npz"],
-                "--inputs must come with a model or with one descriptor alone",
-            ),
-            (
-                ["check", "--inputs", "x.npz"],
-                "--inputs must come with a model or with one descriptor alone",
-            ),
-            (
-                ["run", "--inputs", "x.npz"],
-                "--inputs must come with a model or with one descriptor alone",
-            ),
-        ],
+        rows_of("""
+show --node y
+--node and --shape must come with an ONNX model
+
+check --node=y
+--node and --shape must come with an ONNX model
+
+explain --inputs x.npz
+--inputs must come with a model or with one descriptor alone
+
+check --inputs x.npz
+--inputs must come with a model or with one descriptor alone
+
+run --inputs x.npz
+--inputs must come with a model or with one descriptor alone
+"""),
     )
     def test_the_options_of_models_are_refused_for_programs(
-        self, arguments: list[str], rule: str
+        self, arguments: str, rule: str
     ) -> None:
-        code, _, err = outcome(*arguments, program("x.json"))
-        assert (code, err.splitlines()[-1]) == (2, f"Error: {rule}, got x.json")
+        assert error_of(arguments, program("x.json")) == f"{rule}, got x.json"

@@ -30,6 +30,17 @@ class _Terminal:
     def flush(self) -> None: ...
 
 
+def watched(
+    monkeypatch: pytest.MonkeyPatch, stdout: bool, stderr: bool
+) -> tuple[_Terminal, _Terminal, list[float]]:
+    """Replace the streams, each of which is a terminal or none, and the clock."""
+    out, err, now = _Terminal(stdout), _Terminal(stderr), [100.0]
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    return out, err, now
+
+
 class TestProgress:
     @pytest.mark.parametrize(
         ("stdout", "stderr", "seconds", "shown"),
@@ -50,11 +61,7 @@ class TestProgress:
         seconds: float,
         shown: str,
     ) -> None:
-        out, err = _Terminal(stdout), _Terminal(stderr)
-        monkeypatch.setattr(sys, "stdout", out)
-        monkeypatch.setattr(sys, "stderr", err)
-        now = [100.0]
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        out, err, now = watched(monkeypatch, stdout, stderr)
         batch = sources.Batch()
         now[0] += seconds
         with batch.step("xxx", 1, 2):
@@ -65,11 +72,7 @@ class TestProgress:
     def test_an_error_has_a_line_of_its_own(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        out, err = _Terminal(False), _Terminal(True)
-        monkeypatch.setattr(sys, "stdout", out)
-        monkeypatch.setattr(sys, "stderr", err)
-        now = [100.0]
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        _, err, now = watched(monkeypatch, stdout=False, stderr=True)
         batch = sources.Batch()
         now[0] += 2
         with batch.step("xxx"):
@@ -94,9 +97,7 @@ class TestProgress:
         total: int | None,
         told: list[str],
     ) -> None:
-        err, now = _Terminal(False), [100.0]
-        monkeypatch.setattr(sys, "stderr", err)
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        _, err, now = watched(monkeypatch, stdout=False, stderr=False)
         progress = terminal.Progress()
         for _ in range(total or 100):
             now[0] += seconds
@@ -108,9 +109,7 @@ class TestProgress:
     def test_the_start_of_lanes_is_not_counted_as_the_time_of_cases(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        err, now = _Terminal(False), [100.0]
-        monkeypatch.setattr(sys, "stderr", err)
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        _, err, now = watched(monkeypatch, stdout=False, stderr=False)
         progress = terminal.Progress()
         now[0] += 20  # as Wine takes
         for _ in range(601):
@@ -125,11 +124,7 @@ class TestProgress:
     def test_a_count_tells_the_time_that_is_left(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        err = _Terminal(True)
-        monkeypatch.setattr(sys, "stdout", _Terminal(True))
-        monkeypatch.setattr(sys, "stderr", err)
-        now = [100.0]
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+        _, err, now = watched(monkeypatch, stdout=True, stderr=True)
         progress = sources.Batch(prints=False).progress
         for _ in range(1000):
             progress.count("Checking", 3000)
@@ -146,9 +141,8 @@ class TestProgress:
     def test_without_a_standard_error_there_is_no_progress(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        _, _, now = watched(monkeypatch, stdout=False, stderr=False)
         monkeypatch.setattr(sys, "stderr", None)
-        now = [100.0]
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
         progress = terminal.Progress()
         now[0] += 2
         progress.count("Checking")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import outcome, program
+from command_line import error_of, outcome, program
 from onnx_graphs import FLOAT, INT64, info, model, node
 
 from onnxgather.cli.processes import finished
@@ -66,7 +66,7 @@ def test_the_other_files_of_a_command_are_read(command: str) -> None:
     save("a.onnx", "b.onnx", "c.onnx")
     Path("out").mkdir()
     more = ["-o", "out"] if command == "convert" else []
-    code, text, error = outcome(command, "a.onnx", "b.onnx", "c.onnx", *more)
+    code, text, error = outcome(f"{command} a.onnx b.onnx c.onnx", *more)
     assert (code, error) == (2, f"Error: b.onnx: {FAILS}\n")
     assert "a.onnx" in text
     assert "c.onnx" in text
@@ -86,7 +86,7 @@ def test_the_other_files_of_a_command_are_read(command: str) -> None:
 )
 def test_the_only_model_is_one_line(arguments: list[str]) -> None:
     save("b.onnx")
-    assert outcome(*arguments) == (2, "", f"Error: b.onnx: {FAILS}\n")
+    assert error_of(*arguments) == f"b.onnx: {FAILS}"
 
 
 def test_the_model_of_a_certificate_is_one_line() -> None:

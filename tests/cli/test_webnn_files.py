@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from hashlib import sha256
@@ -16,12 +15,19 @@ from command_line import (
     INDICES,
     SIGNED_DESC,
     call,
+    error_of,
     files,
     outcome,
+    output_of,
     program,
+    read_json,
+    read_text,
     renamed,
+    succeed,
 )
 from folders import MODELS
+from messages import message_of, rows_of
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.options import POLICIES, OutOfRange
@@ -32,14 +38,9 @@ USAGE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def module_in(path: str) -> str:
     """Return a module without the line that says who wrote the file."""
-    line, _, module = Path(path).read_text().partition("\n")
+    line, _, module = read_text(path).partition("\n")
     digest = sha256(module.encode()).hexdigest()
     writer = f"// Written by onnxgather {og.__version__}"
     assert line == f"{writer}; SHA-256 of the lines below: {digest}"
@@ -48,8 +49,7 @@ def module_in(path: str) -> str:
 
 def test_a_module_goes_beside_its_program() -> None:
     program("x.json")
-    written = "x.json -> x.mjs\n"
-    assert outcome("convert x.json --target webnn") == (0, written, "")
+    assert output_of("convert x.json --target webnn") == "x.json -> x.mjs\n"
     assert files() == ["x.json", "x.mjs"]
     assert module_in("x.mjs") == og.to_webnn(DESC).to_javascript()
 
@@ -64,15 +64,15 @@ def test_a_module_goes_to_the_file_that_is_named(name: str) -> None:
         f"x.json -> {name}\n",
         told,
     )
-    assert Path(name).read_text() == og.to_webnn(DESC, "error").to_javascript()
+    assert read_text(name) == og.to_webnn(DESC, "error").to_javascript()
 
 
 def test_a_file_of_json_has_the_steps() -> None:
     program("x.json", SIGNED_DESC, indices=INDICES.astype(np.int64))
-    arguments = ["--target", "webnn", "--form", "typed", "-o", "y.json"]
-    assert outcome("convert x.json", *arguments) == (0, "x.json -> y.json\n", "")
+    arguments = "--target webnn --form typed -o y.json"
+    assert output_of(f"convert x.json {arguments}") == "x.json -> y.json\n"
     steps = og.to_webnn(SIGNED_DESC, form="typed").to_json()
-    assert Path("y.json").read_text() == steps
+    assert read_text("y.json") == steps
 
 
 def test_a_module_goes_to_the_standard_output() -> None:
@@ -101,75 +101,65 @@ def test_a_gather_of_a_model_has_a_module() -> None:
 
 def test_the_case_of_an_ending_does_not_count() -> None:
     program("x.json")
-    code, _, err = outcome("convert x.json --target webnn -o y.JSON")
-    assert (code, err) == (0, "")
+    assert outcome("convert x.json --target webnn -o y.JSON")[::2] == (0, "")
     assert Path("y.JSON").read_text("utf-8") == og.to_webnn(DESC).to_json()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [
-        (
-            ["--target", "webnn", "-o", "y.onnx"],
-            "--output must be a folder or end in .mjs or .json, got y.onnx",
-        ),
-        (
-            ["--target", "webnn", "-o", "y.js"],
-            "--output must be a folder or end in .mjs or .json, got y.js",
-        ),
-        (["-o", "y.mjs"], "--output must be a folder or end in .onnx, got y.mjs"),
-        (["-o", "y.json"], "--output must be a folder or end in .onnx, got y.json"),
-        (["--form", "typed"], "--form must come with --target webnn"),
-        (
-            ["--target", "webnn", "--whole", "--input", "data"],
-            "--input must not come with --target webnn, as it is for ONNX models",
-        ),
-        (
-            ["--target", "webnn", "--whole", "--form", "bytes"],
-            "--form must not come with --whole",
-        ),
-        (
-            ["--target", "webnn", "--opset", "17"],
-            "--opset must not come with --target webnn, as it is for ONNX models",
-        ),
-        (
-            ["--target", "webnn", "--threads", "1"],
-            "--threads must not come with --target webnn, as it is for ONNX models",
-        ),
-    ],
+    rows_of("""
+--target webnn -o y.onnx
+--output must be a folder or end in .mjs or .json, got y.onnx
+
+--target webnn -o y.js
+--output must be a folder or end in .mjs or .json, got y.js
+
+-o y.mjs
+--output must be a folder or end in .onnx, got y.mjs
+
+-o y.json
+--output must be a folder or end in .onnx, got y.json
+
+--form typed
+--form must come with --target webnn
+
+--target webnn --whole --input data
+--input must not come with --target webnn, as it is for ONNX models
+
+--target webnn --whole --form bytes
+--form must not come with --whole
+
+--target webnn --opset 17
+--opset must not come with --target webnn, as it is for ONNX models
+
+--target webnn --threads 1
+--threads must not come with --target webnn, as it is for ONNX models
+"""),
 )
 def test_an_option_that_does_not_fit_is_a_sentence(
-    arguments: list[str], sentence: str
+    arguments: str, sentence: str
 ) -> None:
     program("x.json")
     told = f"{USAGE}Error: {sentence}\n"
-    assert outcome("convert x.json", *arguments) == (2, "", told)
+    assert outcome(f"convert x.json {arguments}") == (2, "", told)
     assert files() == ["x.json"]
 
 
 def test_several_modules_do_not_go_to_one_file() -> None:
     renamed(program("x.json"), "a", "b")
     told = f"{USAGE}Error: --output must be a folder for 2 models, got y.mjs\n"
-    arguments = ["--target", "webnn", "-o", "y.mjs"]
-    assert outcome("convert x.json", *arguments) == (2, "", told)
+    arguments = "--target webnn -o y.mjs"
+    assert outcome(f"convert x.json {arguments}") == (2, "", told)
 
 
 def test_a_refusal_names_the_gather() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("INT16", [4]),
-        og.TensorDesc("INT32", [2]),
-        og.TensorDesc("INT16", [2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: INT16 4, INT32 2, INT16 2, 0, 1")
     data = np.zeros(4, np.int16)
     program("x.json", desc, data, np.zeros(2, np.int32))
-    code, out, err = outcome("convert x.json --target webnn --form typed")
-    assert (code, out) == (2, "")
-    assert err == (
-        "Error: x.json: $.dispatchables.gather: InputTensor.DataType must be one of"
+    assert error_of("convert x.json --target webnn --form typed") == (
+        "x.json: $.dispatchables.gather: InputTensor.DataType must be one of"
         ' FLOAT32, FLOAT16, INT64, INT32, INT8, UINT8 in the form "typed", as WebNN has'
-        ' no others for it; the form "bytes" has all, got INT16\n'
+        ' no others for it; the form "bytes" has all, got INT16'
     )
     assert files() == ["x.json"]
 
@@ -179,28 +169,26 @@ def test_a_whole_program_is_one_module(policy: OutOfRange) -> None:
     program("x.json")
     options = [] if policy == "clamp" else ["--out-of-range", policy]
     arguments = ["convert", "x.json", "--target", "webnn", "--whole", *options]
-    assert outcome(*arguments) == (0, "x.json -> x.mjs\n", "")
+    assert output_of(*arguments) == "x.json -> x.mjs\n"
     whole = og.program_to_webnn("x.json", policy)
     assert module_in("x.mjs") == whole.to_javascript()
-    assert outcome(*arguments, "-o", "y.json")[0] == 0
-    assert Path("y.json").read_text() == whole.to_json()
+    succeed(*arguments, "-o", "y.json")
+    assert read_text("y.json") == whole.to_json()
 
 
 def test_a_whole_program_does_not_fail_at_an_index() -> None:
     program("x.json")
-    arguments = ["--target", "webnn", "--whole", "--out-of-range", "error"]
-    assert outcome("convert x.json", *arguments) == (
-        2,
-        "",
-        "Error: out_of_range must not be error for a whole program of WebNN, as"
-        " a graph cannot fail between two gathers; the policy zero shows them\n",
+    arguments = "--target webnn --whole --out-of-range error"
+    assert error_of(f"convert x.json {arguments}") == (
+        "out_of_range must not be error for a whole program of WebNN, as"
+        " a graph cannot fail between two gathers; the policy zero shows them"
     )
 
 
 def test_the_programs_of_the_repository_convert() -> None:
     paths = sorted(map(str, MODELS.glob("*.json")))
     assert len(paths) == 16
-    assert call("convert", *paths, "--target", "webnn", "-o", "o").exit_code == 0
+    succeed("convert", *paths, "--target", "webnn", "-o", "o")
     modules = files()
     assert len(modules) == 16
     for module in modules:
@@ -213,7 +201,7 @@ def test_node_reads_the_modules_of_the_repository() -> None:
     paths = sorted(map(str, MODELS.glob("*.json")))
     for policy in POLICIES:
         arguments = ["--target", "webnn", "--out-of-range", policy, "-o", policy]
-        assert call("convert", *paths, *arguments).exit_code == 0
+        succeed("convert", *paths, *arguments)
     modules = files()
     assert len(modules) == 64
     for module in modules:
@@ -228,8 +216,7 @@ def test_node_reads_the_modules_of_the_repository() -> None:
 def test_show_has_the_program_beside_the_graph() -> None:
     program("x.json")
     _, alone, _ = outcome("show x.json")
-    code, text, err = outcome("show x.json --webnn bytes")
-    assert (code, err) == (0, "")
+    text = output_of("show x.json --webnn bytes")
     assert (
         text
         == f"""{alone}
@@ -256,28 +243,27 @@ WebNN, form bytes, out of range: clamp
 
 def test_show_has_the_program_as_json_and_on_its_page() -> None:
     program("x.json", SIGNED_DESC, indices=INDICES.astype(np.int64))
-    arguments = ["show", "x.json", "--webnn", "typed"]
-    assert outcome(*arguments, "--json=x.shown.json")[0] == 0
-    shown = json.loads(Path("x.shown.json").read_text())
+    arguments = "show x.json --webnn typed"
+    succeed(f"{arguments} --json=x.shown.json")
+    shown = read_json("x.shown.json")
     webnn = shown["dispatchables"]["gather"]["webnn"]
     assert webnn["form"] == "typed"
     steps = og.to_webnn(SIGNED_DESC, form="typed").graph.steps
     assert [node["operator"] for node in webnn["nodes"]] == [
         step.method for step in steps
     ]
-    assert outcome(*arguments, "--html=x.html")[0] == 0
-    page = Path("x.html").read_text()
+    succeed(f"{arguments} --html=x.html")
+    page = read_text("x.html")
     assert '"form":"typed"' in page
-    assert outcome("show x.json --html=y.html")[0] == 0
-    assert '"form":' not in Path("y.html").read_text()
+    succeed("show x.json --html=y.html")
+    assert '"form":' not in read_text("y.html")
 
 
 def test_show_in_python_refuses_another_form() -> None:
     form: Any = "byte"
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.show(DESC, webnn=form)
-    assert str(caught.value) == (
-        "webnn must be one of bytes, typed, got 'byte'; did you mean \"bytes\"?"
+    assert (
+        message_of(og.OnnxGatherError, og.show, DESC, webnn=form)
+        == "webnn must be one of bytes, typed, got 'byte'; did you mean \"bytes\"?"
     )
 
 

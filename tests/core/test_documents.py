@@ -9,6 +9,7 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from messages import message_of
 from rings import one_quick_in
 
 from onnxgather.core.documents import Field, JsonObject, parse_json
@@ -109,9 +110,7 @@ def test_accepts_what_dxdispatch_accepts(text: str):
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: repr(text[:20]))
 def test_refuses_with_line_and_column(text: str):
-    with pytest.raises(FileFormatError) as error:
-        parse_json(text)
-    assert str(error.value) == REFUSED[text]
+    assert message_of(FileFormatError, parse_json, text) == (REFUSED[text])
 
 
 @pytest.mark.parametrize(
@@ -123,9 +122,7 @@ def test_refuses_with_line_and_column(text: str):
     ],
 )
 def test_bytes_that_are_not_utf8_are_refused(content: bytes, message: str):
-    with pytest.raises(FileFormatError) as error:
-        parse_json(content)
-    assert str(error.value) == message
+    assert message_of(FileFormatError, parse_json, content) == message
 
 
 def test_bytes_that_are_not_utf8_are_ignored_where_text_is():

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from messages import message_of
 
 from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.results import Report
@@ -68,15 +69,15 @@ class TestWhatIsNoFile:
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
     def test_a_full_device_is_one_sentence(self) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            write_whole("/dev/full", b"content")
-        assert str(caught.value) == "/dev/full: no space left on device"
+        assert message_of(OnnxGatherError, write_whole, "/dev/full", b"content") == (
+            "/dev/full: no space left on device"
+        )
         assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
 
     def test_a_folder_is_never_replaced_by_a_file(self, tmp_path: Path) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            write_whole(str(tmp_path), b"content")
-        assert str(caught.value) == f"{tmp_path}: is a directory"
+        assert message_of(OnnxGatherError, write_whole, str(tmp_path), b"content") == (
+            f"{tmp_path}: is a directory"
+        )
 
 
 @pytest.mark.parametrize("link", [False, True])
@@ -133,9 +134,10 @@ class TestWhatIsNotYetWhole:
         monkeypatch.setattr(files, "open", Full, raising=False)
         with pytest.raises(OSError, match="No space"):
             replace_file(str(file), [b"more than ten bytes"])
-        with pytest.raises(OnnxGatherError) as caught:
-            write_whole(str(file), b"more than ten bytes")
-        assert str(caught.value) == f"{file}: no space left on device"
+        assert (
+            message_of(OnnxGatherError, write_whole, str(file), b"more than ten bytes")
+            == f"{file}: no space left on device"
+        )
         monkeypatch.undo()
         assert os.listdir(tmp_path) == ([] if before is None else ["file"])
         assert before is None or file.read_bytes() == before
@@ -279,8 +281,6 @@ def test_what_check_writes_starts_as_a_report() -> None:
 def test_an_input_in_a_folder_that_is_written_is_refused(tmp_path: Path) -> None:
     check_outside([None, str(tmp_path / "a")], str(tmp_path / "b"))
     for path in (tmp_path / "b" / "x" / "y", tmp_path / "b" / ".." / "b" / "z"):
-        with pytest.raises(OnnxGatherError) as caught:
-            check_outside([str(path)], str(tmp_path / "b"))
-        assert str(caught.value) == (
-            f"{path} must be outside of {tmp_path / 'b'}, whose files are replaced"
-        )
+        assert message_of(
+            OnnxGatherError, check_outside, [str(path)], str(tmp_path / "b")
+        ) == (f"{path} must be outside of {tmp_path / 'b'}, whose files are replaced")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from ast import literal_eval
 from typing import Any
 
 import msgspec
@@ -11,7 +12,9 @@ import pytest
 from agreement import EXAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import message_of, rows_of
 from provider_descriptors import random_node
+from short_descriptors import descriptor, tensor_desc
 from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
@@ -22,143 +25,111 @@ from onnxgather.core.gather import gather_of, gather_of_node
 DATA = ("FLOAT32", (4, 3))
 
 
-def sizes_of(desc: og.Descriptor) -> list[list[int]]:
-    return [list(getattr(desc, name).sizes) for name in TENSORS]
-
-
 def fields_of(desc: og.Descriptor) -> dict[str, Any]:
     """Return the fields of a descriptor that are no tensors."""
     return {k: v for k, v in msgspec.structs.asdict(desc).items() if k not in TENSORS}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "operator", "sizes", "fields"),
+    ("node", "desc"),
     [
         (
             ("Gather", DATA, ("INT64", ()), -1),
-            "GATHER",
-            [[4, 3], [1, 1], [1, 4]],
-            {"axis": 1, "index_dimensions": 0},
+            "GATHER: FLOAT32 4x3, INT64 1x1, FLOAT32 1x4, 1, 0",
         ),
         (
             ("Gather", ("FLOAT16", [6, 4]), ("INT64", [2, 3])),
-            "GATHER",
-            [[1, 6, 4], [1, 2, 3], [2, 3, 4]],
-            {"axis": 1, "index_dimensions": 2},
+            "GATHER: FLOAT16 1x6x4, INT64 1x2x3, FLOAT16 2x3x4, 1, 2",
         ),
         (
             ("GatherElements", ("BOOL", [4, 3]), ("INT32", [4, 5]), 1),
-            "GATHER_ELEMENTS",
-            [[4, 3], [4, 5], [4, 5]],
-            {"axis": 1},
+            "GATHER_ELEMENTS: UINT8 4x3, INT32 4x5, UINT8 4x5, 1",
         ),
         (
             ("GatherND", ("INT8", [2, 4, 3]), ("INT64", [2, 7, 1]), 9, 1),
-            "GATHER_ND1",
-            [[2, 4, 3], [2, 7, 1], [2, 7, 3]],
-            {
-                "input_dimension_count": 3,
-                "indices_dimension_count": 3,
-                "batch_dimension_count": 1,
-            },
+            "GATHER_ND1: INT8 2x4x3, INT64 2x7x1, INT8 2x7x3, 3, 3, 1",
         ),
     ],
 )
-def test_a_node_becomes_the_descriptor_of_the_provider(
-    arguments: Any, operator: str, sizes: list[list[int]], fields: dict[str, int]
-) -> None:
-    desc = og.from_onnx(*arguments)
-    assert (desc.operator, sizes_of(desc), fields_of(desc)) == (operator, sizes, fields)
-    assert {desc.input_tensor.data_type, desc.output_tensor.data_type} == {
-        "UINT8" if arguments[1][0] == "BOOL" else arguments[1][0]
-    }
-    assert desc.indices_tensor.data_type == arguments[2][0]
+def test_a_node_becomes_the_descriptor_of_the_provider(node: Any, desc: str) -> None:
+    assert og.from_onnx(*node) == descriptor(desc)
 
 
 def test_tensors_may_be_descriptors() -> None:
-    data, indices = og.TensorDesc("FLOAT32", [4, 3]), og.TensorDesc("INT32", [2])
+    data, indices = tensor_desc("FLOAT32 4x3"), tensor_desc("INT32 2")
     assert og.from_onnx("Gather", data, indices, 1) == og.from_onnx(
         "Gather", DATA, ("INT32", [2]), 1
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ("Gather", ("FLOAT32", [1] * 8), ("INT64", [2, 3])),
-            "InputTensor.DimensionCount must be 1 to 8, got 9",
-        ),
-        (
-            ("GatherElements", ("FLOAT32", [3, 3]), ("INT64", [1, 2]), 1),
-            (
-                "IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (3), as it is not"
-                " at Axis, got 1"
-            ),
-        ),
-        (
-            ("GatherND", DATA, ("INT64", [2])),
-            (
-                "OutputTensor of GatherND must have a dimension, as the provider"
-                " refuses a scalar, got none"
-            ),
-        ),
-        (
-            ("Gather", ("STRING", [3]), ("INT64", [2])),
-            (
-                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
-                " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'"
-            ),
-        ),
-        (
-            ("Gather", ("FLOAT32", [0, 3]), ("INT64", [2])),
-            "InputTensor.Sizes[0] must be at least 1, got 0",
-        ),
-        (
-            ("Gather", DATA, ("INT64", [0])),
-            "IndicesTensor.Sizes[1] must be at least 1, got 0",
-        ),
-        (("Gather", DATA, ("INT64", [2]), 2), "axis must be in [-2, 2), got 2"),
-        (("Gather", DATA, ("INT64", [2]), 1.5), "axis must be an integer, got 1.5"),
-        (
-            ("GatherND", DATA, ("INT64", [2]), 0, None),
-            "batch_dims must be an integer, got None",
-        ),
-        (("GatherND", DATA, ("INT32", [2, 1])), "indices must be INT64, got INT32"),
-        (
-            ("Gather", DATA, ("UINT32", [2])),
-            "indices must be INT32 or INT64, got UINT32",
-        ),
-        (("Gather", DATA, 5), "IndicesTensor must be a sequence, got 5"),
-        (
-            ("Gather", DATA, ("INT64",)),
-            "IndicesTensor must be a TensorDesc, or a type and sizes, got ('INT64',)",
-        ),
-        (
-            ("Gather", DATA, ("INT64", [-1])),
-            "IndicesTensor.Sizes[0] must be an integer from 0 to 4294967295, got -1",
-        ),
-        (
-            ("Gather", og.TensorDesc("FLOAT32", [4, 3], [1, 4]), ("INT64", [2])),
-            "InputTensor.Strides must be none, as an ONNX value is packed, got [1, 4]",
-        ),
-    ],
-)
+REFUSED = """
+"Gather", ("FLOAT32", [1, 1, 1, 1, 1, 1, 1, 1]), ("INT64", [2, 3])
+InputTensor.DimensionCount must be 1 to 8, got 9
+
+"GatherElements", ("FLOAT32", [3, 3]), ("INT64", [1, 2]), 1
+IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (3), as it is not at Axis, got 1
+
+"GatherND", ("FLOAT32", (4, 3)), ("INT64", [2])
+OutputTensor of GatherND must have a dimension, as the provider refuses a scalar, got
+none
+
+"Gather", ("STRING", [3]), ("INT64", [2])
+InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,
+INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'
+
+"Gather", ("FLOAT32", [0, 3]), ("INT64", [2])
+InputTensor.Sizes[0] must be at least 1, got 0
+
+"Gather", ("FLOAT32", (4, 3)), ("INT64", [0])
+IndicesTensor.Sizes[1] must be at least 1, got 0
+
+"Gather", ("FLOAT32", (4, 3)), ("INT64", [2]), 2
+axis must be in [-2, 2), got 2
+
+"Gather", ("FLOAT32", (4, 3)), ("INT64", [2]), 1.5
+axis must be an integer, got 1.5
+
+"GatherND", ("FLOAT32", (4, 3)), ("INT64", [2]), 0, None
+batch_dims must be an integer, got None
+
+"GatherND", ("FLOAT32", (4, 3)), ("INT32", [2, 1])
+indices must be INT64, got INT32
+
+"Gather", ("FLOAT32", (4, 3)), ("UINT32", [2])
+indices must be INT32 or INT64, got UINT32
+
+"Gather", ("FLOAT32", (4, 3)), 5
+IndicesTensor must be a sequence, got 5
+
+"Gather", ("FLOAT32", (4, 3)), ("INT64",)
+IndicesTensor must be a TensorDesc, or a type and sizes, got ('INT64',)
+
+"Gather", ("FLOAT32", (4, 3)), ("INT64", [-1])
+IndicesTensor.Sizes[0] must be an integer from 0 to 4294967295, got -1
+"""
+"""The arguments of from_onnx, and the message."""
+
+
+@pytest.mark.parametrize(("arguments", "message"), rows_of(REFUSED))
 def test_a_node_without_a_descriptor_is_refused_with_the_rule(
-    arguments: Any, said: str
+    arguments: str, message: str
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        og.from_onnx(*arguments)
-    assert str(caught.value) == said
+    given = literal_eval(arguments)
+    assert message_of(og.DescriptorError, og.from_onnx, *given) == message
 
 
 def test_an_operator_that_is_no_gather_is_refused() -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.from_onnx("GatherNd", DATA, ("INT64", [2]))
-    assert (
-        str(caught.value)
-        == "op_type must be one of Gather, GatherElements, GatherND, got 'GatherNd';"
+    given = ("GatherNd", DATA, ("INT64", [2]))
+    assert message_of(og.OnnxGatherError, og.from_onnx, *given) == (
+        "op_type must be one of Gather, GatherElements, GatherND, got 'GatherNd';"
         ' did you mean "GatherND"?'
+    )
+
+
+def test_data_with_strides_are_refused() -> None:
+    given = ("Gather", tensor_desc("FLOAT32 4x3 strides 1x4"), ("INT64", [2]))
+    assert message_of(og.DescriptorError, og.from_onnx, *given) == (
+        "InputTensor.Strides must be none, as an ONNX value is packed, got [1, 4]"
     )
 
 

@@ -4,13 +4,15 @@ reference."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import rows_of
+from msgspec.structs import asdict, replace
+from short_descriptors import descriptor, tensor_desc
 from strategies import Case, cases
 
 import onnxgather as og
@@ -22,155 +24,64 @@ from onnxgather.core.options import POLICIES, OutOfRange
 
 T = og.TensorDesc
 
-WORKED = og.GatherDesc(
-    T("FLOAT16", [1, 6, 4]), T("INT64", [1, 2, 3]), T("FLOAT16", [2, 3, 4]), 1, 2
-)
+WORKED = descriptor("GATHER: FLOAT16 1x6x4, INT64 1x2x3, FLOAT16 2x3x4, 1, 2")
 """The example of docs/lowering.md: six rows of four elements, chosen by 2 x 3
 indices."""
 
 
-def loops(**numbers: Any) -> dict[str, Any]:
-    """Return the numbers of a gather of one coordinate, with those that differ from the
-    usual."""
+BY_HAND = """
+GATHER: FLOAT16 1x6x4, INT64 1x2x3, FLOAT16 2x3x4, 1, 2
+sizes 6 4, data_strides 0 1, index_strides 1 0, output_strides 4 1, axis_sizes 6,
+axis_strides 4, counts 24 6 24, reachable_count 24, indices_sizes 1 2 3,
+indices_strides 6 3 1
+
+GATHER: FLOAT32 4x3 strides 1x5, UINT32 1x2 strides 0x2, FLOAT32 4x2 strides 3x1, 1, 1
+sizes 4 2, data_strides 1 0, index_strides 0 2, output_strides 3 1, axis_sizes 3,
+axis_strides 5, counts 14 3 11, reachable_count 14, indices_sizes 1 2, indices_strides
+0 2
+
+GATHER_ELEMENTS: INT8 3x4, INT32 2x4, INT8 2x4, 0
+sizes 2 4, data_strides 0 1, index_strides 4 1, output_strides 4 1, axis_sizes 3,
+axis_strides 4, counts 12 8 8, reachable_count 12, indices_sizes 2 4, indices_strides
+4 1
+
+GATHER_ND: INT16 3x4x2, INT64 1x5x2, INT16 1x5x2, 3, 2
+sizes 5 2, data_strides 0 1, index_strides 2 0, output_strides 2 1, tuple_stride 1,
+axis_sizes 3 4, axis_strides 8 2, counts 24 10 10, reachable_count 24, indices_sizes 1
+5 2, indices_strides 10 2 1
+
+GATHER_ND1: FLOAT32 3x4x2, UINT32 1x3x1, FLOAT32 1x3x2, 3, 2, 1
+sizes 3 2, data_strides 8 1, index_strides 1 0, output_strides 2 1, tuple_stride 1,
+axis_sizes 4, axis_strides 2, counts 24 3 6, reachable_count 24, indices_sizes 1 3 1,
+indices_strides 3 1 1
+
+GATHER: INT8 1, INT32 1, INT8 1, 0, 1
+sizes 1, data_strides 0, index_strides 0, output_strides 0, axis_sizes 1, counts 1 1
+1, reachable_count 4, indices_sizes 1, indices_strides 1
+"""
+"""Descriptors, and their numbers, but for those that are usual for one coordinate.
+
+In the worked example, the 2 x 3 indices lie packed in indices and output, so they are
+one loop. A batch is a step in the data, in the indices and in the output. The elements
+of four bytes, the least that a tensor has, are reachable.
+"""
+
+
+@pytest.mark.parametrize(("desc", "numbers"), rows_of(BY_HAND))
+def test_the_loops_of_a_descriptor_by_hand(desc: str, numbers: str) -> None:
     usual = {"policy": "clamp", "tuple_stride": 0, "axis_strides": (1,)}
-    return usual | numbers
-
-
-@pytest.mark.parametrize(
-    ("desc", "expected"),
-    [
-        pytest.param(
-            WORKED,
-            loops(
-                # the 2 x 3 indices lie packed in indices and output, so one loop
-                sizes=(6, 4),
-                data_strides=(0, 1),
-                index_strides=(1, 0),
-                output_strides=(4, 1),
-                axis_sizes=(6,),
-                axis_strides=(4,),
-                counts=(24, 6, 24),
-                reachable_count=24,
-                indices_sizes=(1, 2, 3),
-                indices_strides=(6, 3, 1),
-            ),
-            id="worked example",
-        ),
-        pytest.param(
-            og.GatherDesc(
-                T("FLOAT32", [4, 3], [1, 5]),  # by columns, with a gap behind each
-                T("UINT32", [1, 2], [0, 2]),
-                T("FLOAT32", [4, 2], [3, 1]),
-                axis=1,
-                index_dimensions=1,
-            ),
-            loops(
-                sizes=(4, 2),
-                data_strides=(1, 0),
-                index_strides=(0, 2),
-                output_strides=(3, 1),
-                axis_sizes=(3,),
-                axis_strides=(5,),
-                counts=(14, 3, 11),
-                reachable_count=14,
-                indices_sizes=(1, 2),
-                indices_strides=(0, 2),
-            ),
-            id="GATHER, strided",
-        ),
-        pytest.param(
-            og.GatherElementsDesc(
-                T("INT8", [3, 4]), T("INT32", [2, 4]), T("INT8", [2, 4]), axis=0
-            ),
-            loops(
-                sizes=(2, 4),
-                data_strides=(0, 1),
-                index_strides=(4, 1),
-                output_strides=(4, 1),
-                axis_sizes=(3,),
-                axis_strides=(4,),
-                counts=(12, 8, 8),
-                reachable_count=12,
-                indices_sizes=(2, 4),
-                indices_strides=(4, 1),
-            ),
-            id="GATHER_ELEMENTS",
-        ),
-        pytest.param(
-            og.GatherNDDesc(
-                T("INT16", [3, 4, 2]),
-                T("INT64", [1, 5, 2]),
-                T("INT16", [1, 5, 2]),
-                3,
-                2,
-            ),
-            loops(
-                sizes=(5, 2),
-                data_strides=(0, 1),
-                index_strides=(2, 0),
-                output_strides=(2, 1),
-                tuple_stride=1,
-                axis_sizes=(3, 4),
-                axis_strides=(8, 2),
-                counts=(24, 10, 10),
-                reachable_count=24,
-                indices_sizes=(1, 5, 2),
-                indices_strides=(10, 2, 1),
-            ),
-            id="GATHER_ND",
-        ),
-        pytest.param(
-            og.GatherND1Desc(
-                T("FLOAT32", [3, 4, 2]),
-                T("UINT32", [1, 3, 1]),
-                T("FLOAT32", [1, 3, 2]),
-                3,
-                2,
-                1,
-            ),
-            loops(
-                # a batch is a step in the data, in the indices and in the output
-                sizes=(3, 2),
-                data_strides=(8, 1),
-                index_strides=(1, 0),
-                output_strides=(2, 1),
-                tuple_stride=1,
-                axis_sizes=(4,),
-                axis_strides=(2,),
-                counts=(24, 3, 6),
-                reachable_count=24,
-                indices_sizes=(1, 3, 1),
-                indices_strides=(3, 1, 1),
-            ),
-            id="GATHER_ND1, a batch",
-        ),
-        pytest.param(
-            og.GatherDesc(T("INT8", [1]), T("INT32", [1]), T("INT8", [1]), 0, 1),
-            loops(
-                sizes=(1,),
-                data_strides=(0,),
-                index_strides=(0,),
-                output_strides=(0,),
-                axis_sizes=(1,),
-                counts=(1, 1, 1),
-                # the elements of four bytes, the least that a tensor has
-                reachable_count=4,
-                indices_sizes=(1,),
-                indices_strides=(1,),
-            ),
-            id="one element",
-        ),
-    ],
-)
-def test_the_loops_of_a_descriptor_by_hand(
-    desc: og.Descriptor, expected: dict[str, object]
-) -> None:
-    assert asdict(loops_of(desc, "clamp")) == expected
+    found = asdict(loops_of(descriptor(desc), "clamp"))
+    expected = dict[str, Any]()
+    for field in numbers.split(", "):
+        name, *values = field.split()
+        several = tuple(map(int, values))
+        expected[name] = several if isinstance(found[name], tuple) else several[0]
+    assert found == usual | expected
 
 
 def test_directml_gives_the_axis_of_gather_elements_of_size_1_the_stride_0() -> None:
-    tensor = T("INT8", [2, 1])
-    desc = og.GatherElementsDesc(tensor, T("UINT32", [2, 1]), tensor, axis=1)
+    tensor = tensor_desc("INT8 2x1")
+    desc = og.GatherElementsDesc(tensor, tensor_desc("UINT32 2x1"), tensor, 1)
     assert loops_of(desc, "directml").axis_strides == (0,)
     assert loops_of(desc, "zero").axis_strides == (1,)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 from command_line import DESC
+from messages import message_of
 from onnx import version_converter
 
 import onnxgather as og
@@ -250,9 +251,9 @@ def test_a_path_that_leads_nowhere_is_an_error_of_writing(tmp_path: Path) -> Non
     (tmp_path / "file").write_bytes(b"mine")
     path = tmp_path / "file" / "below"
     check_replaceable(str(path))
-    with pytest.raises(OnnxGatherError) as caught:
-        write_made(str(path), [b"new"])
-    assert str(caught.value) == f"{path}: a file stands where its folder should be"
+    assert message_of(OnnxGatherError, write_made, str(path), [b"new"]) == (
+        f"{path}: a file stands where its folder should be"
+    )
 
 
 def test_json_stays_json_and_a_text_stays_as_it_was() -> None:

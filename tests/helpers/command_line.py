@@ -13,22 +13,17 @@ import numpy as np
 import onnxruntime
 import pytest
 from click.testing import CliRunner, Result
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.programs.writer import write_program
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
 SIGNED_DESC = og.GatherDesc(
     DESC.input_tensor,
-    og.TensorDesc("INT64", [1, 2]),
+    tensor_desc("INT64 1x2"),
     DESC.output_tensor,
     axis=1,
     index_dimensions=1,
@@ -65,6 +60,66 @@ def outcome(line: str, *arguments: str) -> tuple[int, str, str]:
     return result.exit_code, posix(result.stdout), posix(result.stderr)
 
 
+def succeed(line: str, *arguments: str) -> str:
+    """Return the standard output of a command that succeeds and may warn."""
+    code, output, error = outcome(line, *arguments)
+    assert code == 0, error
+    return output
+
+
+def output_of(line: str, *arguments: str) -> str:
+    """Return the standard output of a command that succeeds and warns of nothing."""
+    code, output, error = outcome(line, *arguments)
+    assert (code, error) == (0, "")
+    return output
+
+
+def error_of(line: str, *arguments: str, code: int = 2) -> str:
+    """Return the one sentence of a command that fails and prints nothing.
+
+    Args:
+        line: The words of the command line; see `call`.
+        arguments: What follows.
+        code: The exit code; before the sentence of a wrong usage stands the usage.
+    """
+    found, output, error = outcome(line, *arguments)
+    *usage, sentence = error.splitlines()
+    assert (found, output) == (code, ""), error
+    assert not usage or (code, usage[0][:6], len(usage)) == (2, "Usage:", 3), error
+    assert sentence.startswith("Error: ")
+    return sentence.removeprefix("Error: ")
+
+
+def json_of(line: str, *arguments: str) -> Any:
+    """Return the JSON that a command prints, whatever its exit code."""
+    return json.loads(outcome(line, *arguments)[1])
+
+
+def read_json(path: str) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(read_bytes(path))
+
+
+def write_json(path: str, content: Any) -> None:
+    """Write a JSON file."""
+    write_text(path, json.dumps(content))
+
+
+def read_text(path: str) -> str:
+    """Return the content of a text in UTF-8."""
+    return Path(path).read_text(encoding="utf-8")
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a text in UTF-8."""
+    Path(path).write_text(text, encoding="utf-8")
+
+
+def read_bytes(path: str) -> bytes:
+    """Return the bytes of a file."""
+    return Path(path).read_bytes()
+
+
 def posix(text: str) -> str:
     """Return text with the separators of POSIX paths."""
     return text.replace("\\", "/") if os.name == "nt" else text
@@ -78,7 +133,7 @@ def program(
 ) -> str:
     """Write a program and return its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(write_program(desc, data, indices), encoding="utf-8")
+    write_text(path, write_program(desc, data, indices))
     return path
 
 
@@ -89,14 +144,21 @@ POSIX = pytest.mark.skipif(
 
 def changed(path: str, **fields: Any) -> str:
     """Replace fields of a program at its top level."""
-    content = json.loads(Path(path).read_text(encoding="utf-8"))
-    Path(path).write_text(json.dumps({**content, **fields}), encoding="utf-8")
+    content = read_json(path)
+    write_json(path, {**content, **fields})
     return path
+
+
+def invalid(path: str, **fields: Any) -> str:
+    """Write a program whose descriptor has these fields instead; return its path."""
+    content = read_json(program(path))
+    content["dispatchables"]["gather"]["desc"] |= fields
+    return changed(path, **content)
 
 
 def renamed(path: str, *names: str) -> str:
     """Give a program its dispatchable under these names instead."""
-    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    content = read_json(path)
     gather = content["dispatchables"]["gather"]
     first = {**content["commands"][0], "dispatchable": names[0]}
     return changed(path, dispatchables=dict.fromkeys(names, gather), commands=[first])

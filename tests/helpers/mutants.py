@@ -21,6 +21,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper, parser
 from report_samples import small
+from short_descriptors import descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.cli.terminal import json_bytes
@@ -59,12 +60,7 @@ _DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 _INDICES = np.array([[2, 0], [1, -1]])
 
 GATHER = (
-    og.GatherElementsDesc(
-        og.TensorDesc("FLOAT32", [4, 3]),
-        og.TensorDesc("INT64", [4, 2]),
-        og.TensorDesc("FLOAT32", [4, 2]),
-        axis=1,
-    ),
+    descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1"),
     _DATA,
     np.array([[2, 0], [1, -1], [0, 0], [1, 2]]),
 )
@@ -138,62 +134,18 @@ VERDICT = runtime.message(
 )
 """Answers of the host of DirectML.dll: what it is, and an output of zeros."""
 
-HOSTILE_TEXTS = [
-    *(
-        "",
-        "x",
-        "\0",
-        "\x1b[31m",
-        "\x9b1m",
-        "\u202e",
-        "\ud800",
-        "é" * 300,
-        "../x",
-        "/dev/zero",
-    ),
-    *(
-        "..",
-        ".x",
-        "a\nb",
-        "pipe",
-        "a.npy",
-        "nan",
-        "-inf",
-        "%s{}",
-        "$.a",
-        "FLOAT31",
-        "1e400",
-    ),
-]
+_SHORT_TEXTS = ("", "x", "\0", "\x1b[31m", "\x9b1m", "\u202e", "\ud800", "é" * 300)
+_WORDS = ("../x", "/dev/zero", "..", ".x", "a\nb", "pipe", "a.npy", "nan", "-inf")
+HOSTILE_TEXTS = [*_SHORT_TEXTS, *_WORDS, "%s{}", "$.a", "FLOAT31", "1e400"]
 _POWERS = [
     sign * 2**k + d for k in (31, 32, 63, 64) for sign in (1, -1) for d in (-1, 0, 1)
 ]
 _NUMBERS: list[Any] = [*range(-1, 10), 255, *_POWERS, 10**30, 0.5, -0.0, 1e308]
 _PARTS = ["null", "true", "[]", "{}", "[[]]", '{"": 0}', "[0, 0, 0, 0, 0, 0, 0, 0, 0]"]
-_LITERALS = [
-    *(
-        b"NaN",
-        b"1e400",
-        b"-Infinity",
-        b"[" * 2000,
-        b"{" * 99,
-        b"1" * 5000,
-        b"\\ud800",
-        b"\\u202e",
-    ),
-    *(
-        b"\xff",
-        b"\x00",
-        b"\x1b[31m",
-        b"\xef\xbb\xbf",
-        b"//",
-        b"/*",
-        b",",
-        b"]",
-        b'"',
-        b"}",
-    ),
-]
+_LONG = (b"[" * 2000, b"{" * 99, b"1" * 5000)
+_MARKS = (b"\\ud800", b"\\u202e", b"\xff", b"\x00", b"\x1b[31m", b"\xef\xbb\xbf")
+_SIGNS = (b"//", b"/*", b",", b"]", b'"', b"}")
+_LITERALS = [b"NaN", b"1e400", b"-Infinity", *_LONG, *_MARKS, *_SIGNS]
 
 
 def mutated_bytes(random: Random, content: bytes) -> bytes:
@@ -407,47 +359,13 @@ def hostile_value(random: Random) -> Any:
     cyclic: list[Any] = []
     cyclic.append(cyclic)
     values: list[Any] = [
-        *(
-            cyclic,
-            {2: {}},
-            {None: 1},
-            {"type": {2: 1}},
-            np.datetime64("NaT"),
-            np.str_("x"),
-            ...,
-        ),
-        *(
-            None,
-            True,
-            [],
-            {},
-            set(),
-            b"x",
-            1.0,
-            10**30,
-            "1",
-            Fraction(1),
-            Decimal(1),
-            object(),
-        ),
-        *(
-            np.int64(1),
-            np.float32(1),
-            np.bool_(True),
-            np.array(1),
-            np.array([1.5]),
-            1j,
-            int,
-            sys,
-        ),
+        *(cyclic, {2: {}}, {None: 1}, {"type": {2: 1}}, np.datetime64("NaT")),
+        *(np.str_("x"), ..., None, True, [], {}, set(), b"x", 1.0, 10**30, "1"),
+        *(Fraction(1), Decimal(1), object(), np.int64(1), np.float32(1)),
+        *(np.bool_(True), np.array(1), np.array([1.5]), 1j, int, sys),
         *(_Liar([1]), _Raises(), [_Raises()], *_SLOW, [[[1]]], {"a": 1}),
-        *(
-            range(10**12),
-            itertools.count(),
-            (n for n in [1]),
-            ["a"] * 100,
-            [random.choice(_NUMBERS)],
-        ),
+        *(range(10**12), itertools.count(), (n for n in [1]), ["a"] * 100),
+        [random.choice(_NUMBERS)],
         *(np.zeros((0,)), np.zeros(3, object), np.zeros(3, "S3")),
         *(random.choice(_NUMBERS), random.choice(TEXTS), og.TensorDesc, og.run),
         *("FLOAT32", "float32", np.float32, np.dtype("f4"), "zero", "cpu"),
@@ -471,18 +389,16 @@ VARIANTS: list[Callable[[Any], Any]] = [
 ]
 """Other arrays that a person may have in place of a plain one."""
 
-HUGE = og.GatherElementsDesc(
-    og.TensorDesc("UINT8", [2**31]),
-    og.TensorDesc("UINT32", [2**31], [0]),
-    og.TensorDesc("UINT8", [2**31], [1], 2**32 - 4),
-    axis=0,
+HUGE = descriptor(
+    f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 {2**31} strides 0, "
+    f"UINT8 {2**31} strides 1 bytes {2**32 - 4}, 0"
 )
 """A descriptor of a gather that needs gigabytes."""
 
 _SCALARS = og.GatherND1Desc(
-    og.TensorDesc("UINT64", [2, 3]),
-    og.TensorDesc("INT32", [2, 1], [1, 0]),
-    og.TensorDesc("UINT64", [1, 2], [4, 2]),
+    tensor_desc("UINT64 2x3"),
+    tensor_desc("INT32 2x1 strides 1x0"),
+    tensor_desc("UINT64 1x2 strides 4x2"),
     *(2, 2, 1),
 )
 _MODEL = og.to_onnx(GATHER[0])

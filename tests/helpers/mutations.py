@@ -134,9 +134,16 @@ def written(name: str, content: bytes) -> str:
     return name
 
 
-def command(*arguments: str, prints_bytes: bool = False) -> None:
+def command(line: str, *more: str, prints_bytes: bool = False) -> None:
     """Run a command: its exit code must be one of DESIGN's, and what it prints must be
-    plain."""
+    plain.
+
+    Args:
+        line: The words of the command line, with a space between two.
+        more: What follows, each as it is.
+        prints_bytes: Whether any byte may be printed.
+    """
+    arguments = [*line.split(), *more]
     _tried.append(lambda: f"onnxgather {arguments}")
     result = CliRunner().invoke(onnxgather_main, arguments, prog_name="onnxgather")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -169,61 +176,50 @@ def programs(random: Random) -> None:
     rule = f"--out-of-range={random.choice(mutants.RULES)}"
     match random.choice(["show", "convert", "run", "check", "explain", "repro"]):
         case "show":
-            command(
-                "show",
-                file,
-                rule,
-                random.choice(["--json", "--target=cpu", "--opset=13"]),
-            )
+            form = random.choice(["--json", "--target=cpu", "--opset=13"])
+            command(f"show {file} {rule} {form}")
         case "convert":
-            command("convert", file, rule, "-o", random.choice(["out", "out/a.onnx"]))
+            output = random.choice(["out", "out/a.onnx"])
+            command(f"convert {file} {rule} -o {output}")
         case "run":
-            command("run", file, rule, "--output-folder=out", prints_bytes=True)
+            command(f"run {file} {rule} --output-folder=out", prints_bytes=True)
         case "check":
-            reports = [["--json"], ["--html=out/a", "--junit=out/b"], []]
-            command("check", file, *random.choice(reports), "--timeout=2")
+            reports = random.choice(["--json", "--html=out/a --junit=out/b", ""])
+            command(f"check {file} {reports} --timeout=2")
         case "explain":
             at = random.choice(["0", "0,0", "0,0,0", "0,1", "0,0,0,0"])
-            command(
-                "explain",
-                file,
-                rule,
-                f"--at={at}",
-                random.choice(["--json", "--dispatch=1"]),
-            )
+            form = random.choice(["--json", "--dispatch=1"])
+            command(f"explain {file} {rule} --at={at} {form}")
         case _:
-            command("repro", file, rule, "-o", "out", "--timeout=2")
+            command(f"repro {file} {rule} -o out --timeout=2")
 
 
 def models(random: Random) -> None:
     """Put a mutated model to one of the commands that read models."""
     content, inputs = random.choice(mutants.MODELS)
     content, names = mutated_model(random, content)
-    given = ["--inputs", written("inputs.npz", inputs)] if random.random() < 0.9 else []
+    given = ""
+    if random.random() < 0.9:
+        given = f"--inputs {written('inputs.npz', inputs)}"
+    # The name of a node is any text.
     node = f"--node={random.choice(['y', 'y', 'y', *names])}"
-    sizes = random.choice([[], ["--shape=x=4,3", "--shape=i=2,2"], ["--shape=x=9,3"]])
-    options: dict[str, list[str]] = {
-        "audit": [*given, *sizes, random.choice(["--json", "--all", "--range=i=0:1"])],
-        "check": [node, *given, "--timeout=2"],
-        "convert": [*sizes, "-o", "out"],
-        "explain": [node, *given],
-        "extract": [
-            *(given or ["--inputs=none"]),
-            random.choice([node, "--all"]),
-            "-o",
-            "out",
-        ],
-        "harden": [
-            *sizes,
-            "-o",
-            "b.onnx",
-            f"--out-of-range={random.choice(mutants.RULES)}",
-        ],
-        "repro": [node, *given, "-o", "out", "--timeout=2"],
-        "show": [*sizes, random.choice([node, "--json"])],
+    sizes = random.choice(["", "--shape=x=4,3 --shape=i=2,2", "--shape=x=9,3"])
+    rule = random.choice(mutants.RULES)
+    form = random.choice(["--json", "--all", "--range=i=0:1"])
+    options: dict[str, tuple[str, ...]] = {
+        f"audit {given} {sizes} {form}": (),
+        f"check {given} --timeout=2": (node,),
+        f"convert {sizes} -o out": (),
+        f"explain {given}": (node,),
+        f"extract {given or '--inputs=none'} -o out": random.choice(
+            [(node,), ("--all",)]
+        ),
+        f"harden {sizes} -o b.onnx --out-of-range={rule}": (),
+        f"repro {given} -o out --timeout=2": (node,),
+        f"show {sizes}": random.choice([(node,), ("--json",)]),
     }
-    name = random.choice([*options])
-    command(name, written("a.onnx", content), *options[name])
+    line = random.choice([*options])
+    command(line, written("a.onnx", content), *options[line])
 
 
 def networks(random: Random) -> None:
@@ -236,14 +232,11 @@ def networks(random: Random) -> None:
         case _:
             content, _ = random.choice(mutants.MODELS)
     file = written("a.onnx", mutated_model(random, content)[0])
-    options: dict[str, list[str]] = {
-        "audit": [random.choice(["--json", "--all", "--allow-empty"])],
-        "convert": ["-o", "out"],
-        "harden": ["-o", "b.onnx", f"--out-of-range={random.choice(mutants.RULES)}"],
-        "show": ["--json"],
-    }
-    name = random.choice(["audit"] * 5 + [*options])
-    command(name, file, *options[name])
+    audit = f"audit {random.choice(['--json', '--all', '--allow-empty'])}"
+    rule = random.choice(mutants.RULES)
+    harden = f"harden -o b.onnx --out-of-range={rule}"
+    line = random.choice([audit] * 6 + ["convert -o out", harden, "show --json"])
+    command(f"{line} {file}")
 
 
 @cache
@@ -261,14 +254,11 @@ def reports(random: Random) -> None:
     program."""
     file = written("report.json", mutated_json(random, mutants.report()))
     if "report" in COMMANDS and random.random() < 0.5:
-        command(
-            "report", "merge", *random.sample([file, written("b", mutants.report())], 2)
-        )
+        both = [file, written("b", mutants.report())]
+        command("report merge", *random.sample(both, 2))
     else:
-        case = random.choice(
-            [[], ["--case=gather/a"], ["--case=gather/b", "--lane=cpu"]]
-        )
-        command("repro", file, *case, "-o", "out", "--timeout=2")
+        case = random.choice(["", "--case=gather/a", "--case=gather/b --lane=cpu"])
+        command(f"repro {file} {case} -o out --timeout=2")
     if other := {*_started} - {sys.executable}:
         raise BrokenRuleError(f"a report starts {other}")
 
@@ -280,12 +270,11 @@ def arrays(random: Random) -> None:
         model, inputs = random.choice(mutants.MODELS)
         given = written("inputs.npz", mutated_bytes(random, inputs))
         file = written("a.onnx", model)
-        command(
-            "repro", file, "--node=y", "--inputs", given, "-o", "out", "--timeout=2"
-        )
+        command(f"repro {file} --node=y --inputs {given} -o out --timeout=2")
     else:
         written("a.npy", mutated_bytes(random, random.choice(mutants.ARRAYS)))
-        command("run", written("program.json", mutants.WITH_NPY), prints_bytes=True)
+        program = written("program.json", mutants.WITH_NPY)
+        command(f"run {program}", prints_bytes=True)
 
 
 def known(random: Random) -> None:
@@ -294,7 +283,7 @@ def known(random: Random) -> None:
     if any("--known" in option.opts for option in COMMANDS["check"].params):
         file = written("known.json", mutated_json(random, mutants.KNOWN))
         program = written("program.json", mutants.PROGRAMS[0])
-        command("check", program, "--known", file, "--timeout=2")
+        command(f"check {program} --known {file} --timeout=2")
 
 
 def answers(random: Random) -> None:
@@ -305,13 +294,8 @@ def answers(random: Random) -> None:
         good = [runtime.MAGIC, mutants.INFO, *[mutants.VERDICT] * 2]
         (lane,) = open_lanes(["directml-dll"], {"directml-dll": "."})
     else:
-        good = [
-            runtime.MAGIC,
-            mutants.ABOUT,
-            mutants.ANSWER,
-            mutants.ABOUT,
-            *[mutants.ANSWER] * 2,
-        ]
+        about, answered = mutants.ABOUT, mutants.ANSWER
+        good = [runtime.MAGIC, about, answered, about, answered, answered]
         (lane,) = open_lanes(["cpu"])
     for k in random.sample(range(len(good)), random.choice([1, 1, 2])):
         good[k] = mutants.mutated_frame(random, good[k])
@@ -419,19 +403,8 @@ def lines(random: Random) -> None:
     """Call a command with a list of its arguments and options and of values of any
     kind."""
     program = written("program.json", random.choice(mutants.PROGRAMS))
-    values = [
-        "out",
-        "program.json",
-        "",
-        "-",
-        "0",
-        "1",
-        "0,0",
-        "cpu",
-        "nope",
-        "zero",
-        "cpu=nope",
-    ]
+    values = ["", "out", "program.json", "-", "0", "1", "0,0", "cpu", "nope", "zero"]
+    values.append("cpu=nope")
     # A command line holds what is encoded as a file's name, without NUL.
     hostile = [text.encode("utf-8", "ignore") for text in mutants.TEXTS]
     values += [program] * 5 + [
@@ -459,23 +432,11 @@ def lines(random: Random) -> None:
         not {"--corpus", "--random", "export"}.intersection(path)
         or random.random() < 0.01
     ):
-        command(*path, prints_bytes="run" in path or "-" in path)
+        command("", *path, prints_bytes="run" in path or "-" in path)
 
 
-KINDS: dict[str, Callable[[Random], None]] = {
-    function.__name__: function
-    for function in (
-        programs,
-        models,
-        networks,
-        reports,
-        arrays,
-        known,
-        answers,
-        calls,
-        lines,
-    )
-}
+_KINDS = (programs, models, networks, reports, arrays, known, answers, calls, lines)
+KINDS: dict[str, Callable[[Random], None]] = {one.__name__: one for one in _KINDS}
 MIXED = "mixed"
 """Each input of any kind."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from msgspec.structs import asdict
 from onnx import helper
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -30,7 +31,7 @@ Refusal: tuple[type[Exception], ...] = (
 T = og.TensorDesc
 CASE = DescriptorCase(
     "case",
-    og.GatherDesc(T("FLOAT32", [4]), T("INT64", [2]), T("FLOAT32", [2]), 0, 1),
+    descriptor("GATHER: FLOAT32 4, INT64 2, FLOAT32 2, 0, 1"),
     np.array([1, 2, 3, 4], np.float32),
     np.array([3, 9]),
 )

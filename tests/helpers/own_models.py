@@ -6,7 +6,8 @@ from typing import Any
 
 import onnx
 from model_metadata import metadata_of
-from onnx import TensorProto, compose, helper, numpy_helper
+from onnx import compose, numpy_helper
+from onnx_texts import model_of
 
 from onnxgather.core.model.own import add_entry, drop_entries
 
@@ -41,14 +42,9 @@ def merged_with_relu(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a network of a user: the model, and a Relu behind it."""
     output = model.graph.output[0]
     sizes = [one.dim_value for one in output.type.tensor_type.shape.dim]
-    relu = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Relu", ["x"], ["y"])],
-            "relu",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, sizes)],
-        ),
-        ir_version=model.ir_version,
-        opset_imports=model.opset_import,
-    )
+    typed = f"float{sizes}"
+    relu = model_of(f"relu ({typed} x) => ({typed} y) {{ y = Relu (x) }}")
+    del relu.opset_import[:]
+    relu.opset_import.extend(model.opset_import)
+    relu.ir_version = model.ir_version
     return compose.merge_models(model, relu, [(output.name, "x")])

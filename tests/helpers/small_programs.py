@@ -67,3 +67,27 @@ def _resource(values: Any) -> Any:
     data_type = {tuple: "UINT32", list: "FLOAT32"}.get(values.__class__)
     made = {"initialValuesDataType": data_type, "initialValues": values}
     return made if data_type else values
+
+
+def written(text: str, **resources: Any) -> str:
+    """Return a program that is written as text: `"y = x[i]; print y"`.
+
+    Args:
+        text: Gathers along the only axis, and what is printed.
+        resources: Values of resources. Without them `x` has four FLOAT32 values, `i`
+            has four indices, and others are four zeros.
+    """
+    values = {"x": [11.0, 12.0, 13.0, 14.0], "i": (3, 1, 3, 0)} | resources
+    used, commands = dict[str, Any](), list[dict[str, Any]]()
+    for command in text.split("; "):
+        *left, right = command.replace("[", " ").removesuffix("]").split()
+        names = [name for name in (*left, right) if name not in ("=", "print")]
+        for name in names:
+            used[name] = values.get(name, [0.0] * 4)
+        if left == ["print"]:
+            commands.append(shown(right))
+        else:
+            output, data, indices = names
+            sizes = (len(used[data]), len(used[indices]))
+            commands.append(gather(data, indices, output, *sizes))
+    return small_program(used, *commands)

@@ -216,6 +216,13 @@ def random_indices(
     return values
 
 
+def random_case(desc: og.Descriptor, seed: int = 0, wild: float = 0.3) -> Case:
+    """A descriptor with random arrays."""
+    rng = np.random.default_rng(seed)
+    data = random_data(desc.input_tensor, rng)
+    return Case(desc, data, random_indices(desc, rng, wild=wild))
+
+
 @st.composite
 def cases(
     draw: st.DrawFn,
@@ -227,8 +234,6 @@ def cases(
     """A descriptor with data and indices; if `wild`, some indices may be out of
     range."""
     desc = draw(descriptors(packed=packed, operators=operators))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    seed = draw(st.integers(0, 2**32 - 1))
     share = draw(st.sampled_from([0.0, 0.3, 1.0])) if wild else 0.0
-    return Case(
-        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=share)
-    )
+    return random_case(desc, seed, share)

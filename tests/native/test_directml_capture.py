@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from folders import ROOT
+from messages import message_of
 from wine_programs import live, wine_program
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.programs.program import Program, read_program
 from onnxgather.core.programs.running import execute
 
@@ -25,9 +25,7 @@ HERE, HEADER = (
     ROOT / "onnxgather" / "native" / "directml_capture.h",
 )
 
-CORPUS = list(
-    dict.fromkeys(c.descriptor for c in corpus() if isinstance(c, DescriptorCase))
-)
+CORPUS = list(dict.fromkeys(case.descriptor for case in descriptor_cases()))
 """The corpus' descriptors, each once."""
 
 BEFORE = """
@@ -185,10 +183,7 @@ def test_a_program_runs_with_indices_in_range(run: Run, tmp_path: Path) -> None:
 @live
 def test_a_descriptor_that_directml_refuses_is_written_and_refused(run: Run) -> None:
     (path,) = (run.out / "no json").iterdir()
-    with pytest.raises(og.DescriptorError) as caught:
-        read_program(path)
-    assert (
-        str(caught.value)
-        == f"{path}: $.dispatchables.gather.desc: InputTensor.TotalTensorSizeInBytes"
+    assert message_of(og.DescriptorError, read_program, path) == (
+        f"{path}: $.dispatchables.gather.desc: InputTensor.TotalTensorSizeInBytes"
         " must be at least 8 (2 elements of UINT32, rounded up to 4 bytes), got 4"
     )

@@ -15,10 +15,11 @@ from shutil import which
 import numpy as np
 import pytest
 from bench_workloads import Workload
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from kernel_numbers import INDEX_TYPES, gather_of
 from rings import by_ring
 from sanitize import NATIVE, SHARED
+from short_descriptors import ascending, descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -66,8 +67,7 @@ def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
 def questions(count: int = by_ring(40, 150)) -> list[Question]:
     """Return large gathers, samples of the corpus and random gathers, under each
     policy."""
-    sampled = [*corpus()[:: 2000 // count], *random_cases(count, 17)]
-    cases = [case for case in sampled if isinstance(case, DescriptorCase)]
+    cases = [*descriptor_cases()[:: 2000 // count], *random_cases(count, 17)]
     found: list[Question] = []
     for case in [*[*large_cases()][:: by_ring(3, 1)], *cases]:
         for policy in POLICIES:
@@ -156,18 +156,12 @@ def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
 @pytest.mark.slow
 def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
     """Both at once and in two parts."""
-    desc = og.GatherDesc(
-        input_tensor=og.TensorDesc("FLOAT32", [2, 4]),
-        indices_tensor=og.TensorDesc("UINT32", [1, 2]),
-        output_tensor=og.TensorDesc("FLOAT32", [2, 2]),
-        axis=1,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: FLOAT32 2x4, UINT32 1x2, FLOAT32 2x2, 1, 1")
     loops = loops_of(desc, "clamp")
     assert (loops.sizes, loops.axis_sizes, loops.axis_strides) == ((2, 2), (4,), (1,))
     steps = (loops.data_strides, loops.index_strides, loops.output_strides)
     assert steps == ((4, 0), (0, 1), (2, 1))
-    data = np.arange(8, dtype=np.float32).reshape(2, 4)
+    data = ascending("FLOAT32 2x4")
     question: Question = (
         "example",
         desc,

@@ -9,20 +9,16 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+from messages import message_of, rows_of
 from onnx import TensorProto, helper
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.proving.certify import certify
 
 pytest.importorskip("z3")
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [5]),
-    og.TensorDesc("INT64", [3]),
-    og.TensorDesc("FLOAT32", [3]),
-    axis=0,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 5, INT64 3, FLOAT32 3, 0, 1")
 LAST = (
     "near = Clip(IndicesTensor, low, high)\n OutputTensor = Gather(InputTensor, near)"
 )
@@ -42,8 +38,26 @@ def made(
     return onnx.parser.parse_model(f"{text} {{ {nodes}\n {LAST} }} {more}")
 
 
+def why_of(model: onnx.ModelProto) -> str:
+    """Why a model is not proved."""
+    return certify(DESC, model=model).why
+
+
+def state_of(model: onnx.ModelProto) -> str:
+    """The state of the certificate of a model."""
+    return certify(DESC, model=model).state
+
+
+def declare(
+    model: onnx.ModelProto, name: str, sizes: list[Any], kind: int = TensorProto.INT64
+) -> None:
+    """Declare type and sizes of a value of a model."""
+    value = helper.make_tensor_value_info(name, kind, sizes)
+    model.graph.value_info.append(value)
+
+
 def test_the_gather_beside_is_proved() -> None:
-    assert certify(DESC, model=made("")).state == "proved"
+    assert state_of(made("")) == "proved"
 
 
 FAILING = [
@@ -101,10 +115,7 @@ def test_a_call_that_leaves_out_an_input_is_undecided() -> None:
         " r) }"
     )
     model = made("near2 = own.f(IndicesTensor, , low)", more=body)
-    assert (
-        certify(DESC, model=model).why
-        == "a call of a function that leaves an input out"
-    )
+    assert why_of(model) == "a call of a function that leaves an input out"
 
 
 def test_an_initializer_that_a_caller_may_replace_is_not_known() -> None:
@@ -112,14 +123,14 @@ def test_an_initializer_that_a_caller_may_replace_is_not_known() -> None:
     model.graph.input.append(
         helper.make_tensor_value_info("high", TensorProto.INT64, [])
     )
-    assert certify(DESC, model=model).why == "the value high is not known"
+    assert why_of(model) == "the value high is not known"
 
 
 def test_a_squeeze_without_axes_is_undecided() -> None:
     """The CPU provider takes an empty list of axes for all axes of size 1."""
     model = made("a = Squeeze(IndicesTensor, none)", "int64[0] none = {}")
     why = "a Squeeze of no axes, of which the CPU provider makes one of all"
-    assert certify(DESC, model=model).why == why
+    assert why_of(model) == why
 
 
 def test_a_declared_size_that_is_false_is_undecided() -> None:
@@ -130,16 +141,11 @@ def test_a_declared_size_that_is_false_is_undecided() -> None:
     )
     model = made(nodes)
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "N"
-    assert certify(DESC, model=model).state == "proved"
-    model.graph.value_info.append(
-        helper.make_tensor_value_info("a", TensorProto.INT64, [2])
-    )
-    assert (
-        certify(DESC, model=model).why
-        == "the value a, of which other sizes are declared"
-    )
+    assert state_of(model) == "proved"
+    declare(model, "a", [2])
+    assert why_of(model) == "the value a, of which other sizes are declared"
     model.graph.value_info[0].type.tensor_type.shape.dim[0].dim_param = "M"
-    assert certify(DESC, model=model).state == "proved"
+    assert state_of(model) == "proved"
 
 
 def test_two_sizes_of_one_name_are_undecided() -> None:
@@ -148,21 +154,16 @@ def test_two_sizes_of_one_name_are_undecided() -> None:
     model = made("")
     for value, name in zip(model.graph.input, ("", "M"), strict=True):
         value.type.tensor_type.shape.dim[0].dim_param = name
-    assert certify(DESC, model=model).state == "proved"
+    assert state_of(model) == "proved"
     for value, name in zip(model.graph.input, ("N", "M"), strict=True):
         value.type.tensor_type.shape.dim[0].dim_param = name
-    assert certify(DESC, model=model).state == "proved"
-    model.graph.value_info.append(
-        helper.make_tensor_value_info("near", TensorProto.INT64, ["N"])
-    )
-    assert (
-        certify(DESC, model=model).why
-        == "the value near, of which other sizes are declared"
-    )
+    assert state_of(model) == "proved"
+    declare(model, "near", ["N"])
+    assert why_of(model) == "the value near, of which other sizes are declared"
     del model.graph.value_info[:]
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "N"
     why = "the value IndicesTensor, of which other sizes are declared"
-    assert certify(DESC, model=model).why == why
+    assert why_of(model) == why
 
 
 def test_a_body_hides_the_names_of_the_graph_around_it() -> None:
@@ -178,17 +179,15 @@ def test_a_body_hides_the_names_of_the_graph_around_it() -> None:
         {scan}
         OutputTensor = Gather(InputTensor, moved)
     }}"""
-    assert certify(DESC, model=onnx.parser.parse_model(text)).state == "refuted"
+    assert state_of(onnx.parser.parse_model(text)) == "refuted"
     right = text.replace("c = {-1}", "c = {0}").replace("zero = {0}", "zero = {1}")
-    assert certify(DESC, model=onnx.parser.parse_model(right)).state == "proved"
+    assert state_of(onnx.parser.parse_model(right)) == "proved"
 
 
 def test_a_model_of_other_types_than_declared_is_undecided() -> None:
     model = made("a = Identity(low)")
-    model.graph.value_info.append(
-        helper.make_tensor_value_info("a", TensorProto.FLOAT, [])
-    )
-    assert certify(DESC, model=model).why.startswith("ONNX refuses the model: ")
+    declare(model, "a", [], TensorProto.FLOAT)
+    assert why_of(model).startswith("ONNX refuses the model: ")
 
 
 def test_a_broadcast_before_its_opset_is_not_proved() -> None:
@@ -202,7 +201,7 @@ def test_a_broadcast_before_its_opset_is_not_proved() -> None:
         OutputTensor = Gather(InputTensor, c)
     }"""
     model = onnx.parser.parse_model(text)
-    assert certify(DESC, model=model).state == "refuted"
+    assert state_of(model) == "refuted"
     session: Any = onnxruntime.InferenceSession(model.SerializeToString())
     feeds = {"InputTensor": np.ones(5, np.float32), "IndicesTensor": np.arange(3)}
     with pytest.raises(Exception, match="Max node"):
@@ -215,7 +214,7 @@ def test_a_function_that_is_named_constant_is_walked() -> None:
         " Gather(p, q) }"
     )
     model = made("a = own.Constant(InputTensor, IndicesTensor)", more=body)
-    assert certify(DESC, model=model).state != "proved"
+    assert state_of(model) != "proved"
 
 
 def scan(body: str, constant: str, more: str = "") -> onnx.ModelProto:
@@ -226,17 +225,16 @@ def scan(body: str, constant: str, more: str = "") -> onnx.ModelProto:
 
 @pytest.mark.parametrize(
     ("body", "constant"),
-    [
-        (
-            "(int64 c) => (int64[n] y) { y = Range(zero, c, one) }",
-            "int64[2] s = {1, 2}",
-        ),
-        (
-            "(int64[1] c) => (int64[1] y) { t = ConstantOfShape(c) y = Shape(t) }",
-            "int64[2, 1] s = {1, -2}",
-        ),
-        ("(int64 c) => (int64 y) { y = Identity(c) }", "int64[0] s = {}"),
-    ],
+    rows_of("""
+(int64 c) => (int64[n] y) { y = Range(zero, c, one) }
+int64[2] s = {1, 2}
+
+(int64[1] c) => (int64[1] y) { t = ConstantOfShape(c) y = Shape(t) }
+int64[2, 1] s = {1, -2}
+
+(int64 c) => (int64 y) { y = Identity(c) }
+int64[0] s = {}
+"""),
 )
 def test_a_scan_that_fails_in_a_later_step_is_refuted(body: str, constant: str) -> None:
     check_failing(scan(body, constant))
@@ -246,10 +244,10 @@ def test_a_scan_that_fails_in_a_later_step_is_refuted(body: str, constant: str) 
 def test_a_division_that_may_stop_the_process_is_not_run(divisor: int) -> None:
     body = "(int64 c) => (int64 y) { y = Div(least, c) }"
     model = scan(body, f"int64[2] s = {{1, {divisor}}}, int64 least = {{{-(2**63)}}}")
-    assert certify(DESC, model=model).why == "a division that may stop the process"
+    assert why_of(model) == "a division that may stop the process"
     nodes = "a = Div(least, d) b = Nothing(a)"
     model = made(nodes, f"int64 least = {{{-(2**63)}}}, int64 d = {{{divisor}}}")
-    assert certify(DESC, model=model).state == "undecided"
+    assert state_of(model) == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +257,7 @@ def test_a_scan_with_too_many_directions_or_axes_is_undecided(name: str) -> None
     body = "(int64 c) => (int64 y) { y = Identity(c) }"
     for numbers in ("[0]", "[0, 0]"):
         model = scan(body, "int64[2] s = {1, 2}", f", {name} = {numbers}")
-        assert (certify(DESC, model=model).state == "proved") is (numbers == "[0]")
+        assert (state_of(model) == "proved") is (numbers == "[0]")
 
 
 @pytest.mark.parametrize(
@@ -286,18 +284,16 @@ def test_a_call_that_onnx_runtime_refuses_is_undecided(
     body: str, nodes: str, why: str
 ) -> None:
     model = made(nodes, more=f'<domain: "own", opset_import: ["" : 17]> f {body}')
-    assert certify(DESC, model=model).why == why
+    assert why_of(model) == why
     with pytest.raises(Exception, match="f"):
         onnxruntime.InferenceSession(model.SerializeToString())
 
 
 def test_types_that_an_operator_lacks_are_undecided() -> None:
-    assert (
-        certify(DESC, model=made("a = Clip(t)", "bool t = {1}")).why == "a Clip of bool"
-    )
+    assert why_of(made("a = Clip(t)", "bool t = {1}")) == "a Clip of bool"
     model = made("a = Cast<to = 1>(low)")
     model.graph.node[0].attribute[0].i = 0
-    assert certify(DESC, model=model).why == "a Cast from int64 to another type"
+    assert why_of(model) == "a Cast from int64 to another type"
 
 
 def test_an_input_of_a_type_that_numpy_lacks_refutes_nothing() -> None:
@@ -305,7 +301,7 @@ def test_an_input_of_a_type_that_numpy_lacks_refutes_nothing() -> None:
     model.graph.input.append(
         helper.make_tensor_value_info("x", TensorProto.STRING, [1])
     )
-    assert certify(DESC, model=model).why == "the value x is not known"
+    assert why_of(model) == "the value x is not known"
 
 
 def chain(links: str, count: int) -> onnx.ModelProto:
@@ -324,7 +320,7 @@ def chain(links: str, count: int) -> onnx.ModelProto:
 
 @pytest.mark.slow
 def test_a_long_chain_of_nodes_is_undecided() -> None:
-    assert certify(DESC, model=chain("vN = Add(vK, zero)", 20)).state == "proved"
+    assert state_of(chain("vN = Add(vK, zero)", 20)) == "proved"
     found = certify(DESC, model=chain("vN = Add(vK, zero)", 1000))
     assert found.why == "a value that depends on too many others, one behind the other"
 
@@ -339,7 +335,7 @@ def test_a_large_sum_is_undecided() -> None:
     constants = "int64 zero = {0}, int64 one = {1}, int64 many = {5000}"
     why = "a ReduceSum of 5,000 elements"
     model = made(f"{nodes} c = Add(b, b)", constants)
-    assert certify(DESC, model=model).why == why
+    assert why_of(model) == why
 
 
 @pytest.mark.parametrize(
@@ -358,6 +354,4 @@ def test_a_number_that_onnx_and_onnx_runtime_read_otherwise_is_refused(
         "the model: what leads to 'k' cannot be read: int32_data must have numbers from"
         " 0 to "
     )
-    with pytest.raises(og.OnnxGatherError) as caught:
-        certify(DESC, model=model)
-    assert str(caught.value) == f"{said}{most}"
+    assert message_of(og.OnnxGatherError, certify, DESC, model=model) == f"{said}{most}"

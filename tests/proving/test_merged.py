@@ -6,25 +6,15 @@ from __future__ import annotations
 import onnx
 import pytest
 from onnx.utils import Extractor
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.options import POLICIES
 
 pytest.importorskip("z3")
 
-ROWS = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
-CHOOSE = og.GatherElementsDesc(
-    og.TensorDesc("FLOAT32", [4, 2]),
-    og.TensorDesc("INT64", [4, 1]),
-    og.TensorDesc("FLOAT32", [4, 1]),
-    axis=1,
-)
+ROWS = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
+CHOOSE = descriptor("GATHER_ELEMENTS: FLOAT32 4x2, INT64 4x1, FLOAT32 4x1, 1")
 
 
 def merged(policy: og.OutOfRange) -> Extractor:

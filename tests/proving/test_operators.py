@@ -7,13 +7,15 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 from msgspec.structs import replace
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
+from onnx_graphs import constant, graph, info, node
 from rings import by_ring, one_quick_in
 from runtime_faults import CPU_COMPARES_HALVES
 
@@ -41,6 +43,7 @@ ort: Any = onnxruntime
 
 INTEGERS = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
 FLOATS = [np.dtype(f"f{size}") for size in (2, 4, 8)]
+TYPES: list[np.dtype[Any]] = [*INTEGERS, *FLOATS]
 Draw = random.Random
 
 
@@ -54,7 +57,6 @@ class Case:
     version: int = 21
     constants: int = 0
     """How many of the last inputs are initializers."""
-    outputs: int = 1
     data: int = -1
     """The input that stands for InputTensor; -1 for none."""
     domain: str = ""
@@ -69,34 +71,20 @@ class Case:
     def model(self) -> ModelProto:
         """The model."""
         names = ["" if one is None else f"x{k}" for k, one in enumerate(self.inputs)]
-        arrays = {
-            name: one
-            for name, one in zip(names, self.inputs, strict=True)
-            if one is not None
-        }
-        stored = {name for name in names[len(names) - self.constants :] if name}
-        made = [f"y{k}" for k in range(self.outputs)]
-        graph = helper.make_graph(
-            [
-                helper.make_node(
-                    self.name, names, made, domain=self.domain, **self.attributes
-                )
-            ],
-            "one",
-            [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape
-                )
-                for name, one in arrays.items()
-                if name not in stored
-            ],
-            [ValueInfoProto(name=name) for name in made],
-            [numpy_helper.from_array(arrays[name], name) for name in sorted(stored)],
+        last = range(len(self.inputs) - self.constants, len(self.inputs))
+        stored = {k: one for k in last if (one := self.inputs[k]) is not None}
+        node = helper.make_node(
+            self.name, names, ["y"], domain=self.domain, **self.attributes
         )
-        opsets = [helper.make_opsetid("", self.version)]
-        if self.domain:
-            opsets.append(helper.make_opsetid(self.domain, 3))
-        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        inputs = [
+            info(f"x{k}", helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)
+            for k, one in self.given.items()
+        ]
+        constants = [constant(f"x{k}", one) for k, one in stored.items()]
+        versions = {"": self.version, "ai.onnx.ml": 3}
+        opsets = [helper.make_opsetid(*each) for each in versions.items()]
+        made = graph([node], inputs, ["y"], constants)
+        return helper.make_model(made, opset_imports=opsets, ir_version=8)
 
     @property
     def given(self) -> dict[int, Array]:
@@ -278,58 +266,39 @@ def drawn(draw: Draw, dtype: np.dtype[Any], *shape: int) -> Array:
     """Integers at edges, at random and small, in a shape."""
     count = int(np.prod(shape))
     some = edges(dtype)
-    numbers = [
-        draw.choice(
-            [
-                draw.choice(some),
-                draw.randrange(min(some), max(some) + 1),
-                draw.randint(0, 5),
-            ]
-        )
-        for _ in range(count)
-    ]
-    return np.array(numbers, dtype).reshape(shape)
+
+    def number() -> int:
+        any_number = draw.randrange(min(some), max(some) + 1)
+        return draw.choice([draw.choice(some), any_number, draw.randint(0, 5)])
+
+    return np.array([number() for _ in range(count)], dtype).reshape(shape)
 
 
-def pairs(draw: Draw, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """All pairs of edges, or of all values of a small type."""
-    own = np.array(every(dtype), dtype)
-    return own[:, None], own[None]
-
-
-def every(dtype: np.dtype[Any]) -> Sequence[int]:
+def every(dtype: np.dtype[Any]) -> Array:
     """All values of an integer type of 8 bits, edges of others."""
     if dtype.kind == "f" or dtype.itemsize > 1:
-        return edges(dtype)
-    return range(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1)
+        return np.array(edges(dtype), dtype)
+    return np.arange(256).astype(np.uint8).view(dtype)
 
 
 def elementwise(
-    name: str, version: int = 21, kinds: str = "iuf", **attributes: Any
+    name: str, types: Sequence[np.dtype[Any]] = TYPES, **attributes: Any
 ) -> Iterator[Case]:
-    """Cases of an operator of two tensors."""
+    """Cases of an operator of two tensors: pairs of edges, or of all small values."""
     draw = Draw(name)
-    for dtype in [*INTEGERS, *FLOATS]:
-        if dtype.kind not in kinds:
-            continue
-        first, second = pairs(draw, dtype)
+    for dtype in types:
+        own = every(dtype)
         if name in ("Div", "Mod"):
-            is_refused = (second == 0) | (second == -1 if dtype.kind == "i" else False)
-            second = second[~is_refused][None]
-            yield Case(name, [first, second], attributes, version, constants=1)
-        else:
-            yield Case(name, [first, second], attributes, version)
+            is_refused = (own == 0) | (own == -1 if dtype.kind == "i" else False)
+            inputs = [own[:, None], own[~is_refused][None]]
+            yield Case(name, inputs, attributes, constants=1)
+            continue
+        yield Case(name, [own[:, None], own[None]], attributes)
         shape = [draw.randint(0, 3) for _ in range(draw.randint(0, 3))]
-        other = [
-            draw.choice([size, 1]) for size in shape[draw.randint(0, len(shape)) :]
-        ]
-        if name not in ("Div", "Mod"):
-            yield Case(
-                name,
-                [drawn(draw, dtype, *shape), drawn(draw, dtype, *other)],
-                attributes,
-                version,
-            )
+        kept = shape[draw.randint(0, len(shape)) :]
+        other = [draw.choice([size, 1]) for size in kept]
+        inputs = [drawn(draw, dtype, *shape), drawn(draw, dtype, *other)]
+        yield Case(name, inputs, attributes)
 
 
 def truths(name: str) -> Iterator[Case]:
@@ -342,73 +311,50 @@ def truths(name: str) -> Iterator[Case]:
 def alone(name: str) -> Iterator[Case]:
     """Cases of an operator of one integer."""
     for dtype in INTEGERS:
-        yield Case(name, [np.array(every(dtype), dtype)])
+        yield Case(name, [every(dtype)])
 
 
 def variadic(name: str) -> Iterator[Case]:
     """Cases of several tensors."""
     draw = Draw(name)
-    for dtype in [*INTEGERS, *FLOATS]:
-        yield Case(
-            name, [drawn(draw, dtype, 3), drawn(draw, dtype, 2, 1), drawn(draw, dtype)]
-        )
+    for dtype in TYPES:
+        yield Case(name, [drawn(draw, dtype, *sizes) for sizes in ((3,), (2, 1), ())])
         yield Case(name, [drawn(draw, dtype, 3)])
 
 
 def clips() -> Iterator[Case]:
     draw = Draw(3)
-    for dtype in [*INTEGERS, *FLOATS]:
+    for dtype in TYPES:
         data = np.array(edges(dtype), dtype)
         for _ in range(6):
-            low, high = drawn(draw, dtype), drawn(draw, dtype)
-            yield Case(
-                "Clip",
-                [data, draw.choice([low, None]), draw.choice([high, None])],
-                version=draw.choice([12, 13, 21]),
-            )
-    for low, high in ((-3.0, 5.0), (5.0, -3.0)):
-        yield Case(
-            "Clip",
-            [np.array(edges(FLOATS[1]), np.float32)],
-            {"min": low, "max": high},
-            6 + 1,
-        )
-    yield Case("Clip", [np.array([-5.0, 9.0], np.float32)], {"min": 0.0}, 7)
+            ends = [draw.choice([drawn(draw, dtype), None]) for _ in range(2)]
+            yield Case("Clip", [data, *ends], version=draw.choice([12, 13, 21]))
+    data = np.array(edges(FLOATS[1]), np.float32)
+    for ends in ({"min": -3.0, "max": 5.0}, {"min": 5.0, "max": -3.0}, {"min": 0.0}):
+        yield Case("Clip", [data], ends, 7)
 
 
 def casts() -> Iterator[Case]:
-    kinds: list[np.dtype[Any]] = [*INTEGERS, *FLOATS, np.dtype(bool)]
-    for before in kinds:
-        for after in kinds:
-            data = np.array(
-                [False, True] if before.kind == "b" else every(before), before
-            )
-            attributes = {"to": helper.np_dtype_to_tensor_dtype(after)}
-            if before.kind == "f" and after.kind in "iu":
-                info = np.iinfo(after)
-                data = data[
-                    (data.astype(float) >= info.min) & (data.astype(float) <= info.max)
-                ]
-            yield Case(
-                "Cast", [data], attributes, Draw(str(after)).choice([13, 17, 21])
-            )
+    kinds: list[np.dtype[Any]] = [*TYPES, np.dtype(bool)]
+    for before, after in itertools.product(kinds, repeat=2):
+        data = np.array([False, True]) if before.kind == "b" else every(before)
+        attributes = {"to": helper.np_dtype_to_tensor_dtype(after)}
+        if before.kind == "f" and after.kind in "iu":
+            ends, numbers = np.iinfo(after), data.astype(float)
+            data = data[(numbers >= ends.min) & (numbers <= ends.max)]
+        yield Case("Cast", [data], attributes, Draw(str(after)).choice([13, 17, 21]))
     yield Case("Cast", [np.array([-1.0, 300.0], np.float32)], {"to": TensorProto.UINT8})
     yield Case("Cast", [np.array([1, 2])], {"to": TensorProto.BFLOAT16})
-    for dtype in (np.float16, np.float32, np.int64):
-        yield Case(
-            "Cast",
-            [np.array([0, 1, 2], dtype)],
-            {"to": helper.np_dtype_to_tensor_dtype(np.dtype(dtype))},
-            data=0,
-        )
+    for dtype in (FLOATS[0], FLOATS[1], np.dtype(np.int64)):
+        own = {"to": helper.np_dtype_to_tensor_dtype(dtype)}
+        yield Case("Cast", [np.array([0, 1, 2], dtype)], own, data=0)
 
 
 def shape_of(draw: Draw, most: int = 3, rank: int | None = None) -> list[int]:
     """Sizes at random, few of them 0."""
-    sizes = [
-        draw.choice([0, 1, 1, 2, 2, 3, 3, 4])
-        for _ in range(draw.randint(0, most) if rank is None else rank)
-    ]
+    if rank is None:
+        rank = draw.randint(0, most)
+    sizes = [draw.choice([0, 1, 1, 2, 2, 3, 3, 4]) for _ in range(rank)]
     return [size or draw.choice([0, 1, 2]) for size in sizes]
 
 
@@ -464,21 +410,10 @@ def squeeze(draw: Draw) -> Case:
     ones = [draw.choice([k, k - data.ndim]) for k, n in enumerate(data.shape) if n == 1]
     axes = draw.choice([None, ones[:1], ones, [axis_of(draw, data.ndim)]])
     if draw.random() < 0.4:
-        return Case(
-            "Squeeze",
-            [data],
-            {"axes": [one % max(data.ndim, 1) for one in axes]} if axes else {},
-            draw.choice([7, 11]),
-            data=0,
-        )
-    return Case(
-        "Squeeze",
-        [data, None if axes is None else ints(*axes)],
-        {},
-        13,
-        0 if axes is None else 1,
-        data=0,
-    )
+        own = {"axes": [one % max(data.ndim, 1) for one in axes]} if axes else {}
+        return Case("Squeeze", [data], own, draw.choice([7, 11]), data=0)
+    inputs = [data] if axes is None else [data, ints(*axes)]
+    return Case("Squeeze", inputs, {}, 13, len(inputs) - 1, data=0)
 
 
 def unsqueeze(draw: Draw) -> Case:
@@ -494,22 +429,15 @@ def unsqueeze(draw: Draw) -> Case:
 
 def transpose(draw: Draw) -> Case:
     data = data_of(draw, shape_of(draw, 4))
-    order = draw.sample(range(data.ndim), data.ndim)
-    return Case(
-        "Transpose",
-        [data],
-        draw.choice([{}, {"perm": order}]),
-        draw.choice([7, 13, 21]),
-        data=0,
-    )
+    order = {"perm": draw.sample(range(data.ndim), data.ndim)}
+    own = draw.choice([{}, order])
+    return Case("Transpose", [data], own, draw.choice([7, 13, 21]), data=0)
 
 
 def expand(draw: Draw) -> Case:
     data = data_of(draw, shape_of(draw))
-    wanted = [
-        draw.choice([n if n != 1 else 3, 1])
-        for n in data.shape[draw.randint(0, data.ndim) :]
-    ]
+    kept = data.shape[draw.randint(0, data.ndim) :]
+    wanted = [draw.choice([n if n != 1 else 3, 1]) for n in kept]
     wanted = draw.choice([wanted, shape_of(draw), [2, *data.shape]])
     return Case("Expand", [data, ints(*wanted)], {}, draw.choice([8, 13]), 1, data=0)
 
@@ -517,12 +445,8 @@ def expand(draw: Draw) -> Case:
 def shape(draw: Draw) -> Case:
     ends = {"start": draw.randint(-5, 5), "end": draw.randint(-5, 5)}
     version = draw.choice([13, 15, 21])
-    return Case(
-        "Shape",
-        [data_of(draw, shape_of(draw, 4))],
-        ends if version > 13 else {},
-        version,
-    )
+    own = ends if version > 13 else {}
+    return Case("Shape", [data_of(draw, shape_of(draw, 4))], own, version)
 
 
 def size(draw: Draw) -> Case:
@@ -539,16 +463,10 @@ def concat(draw: Draw) -> Case:
             own[axis] = draw.randint(0, 3)
         if draw.random() < 0.03:
             own[0] += 1
-        parts.append(
-            np.arange(50, 50 + int(np.prod(own))).reshape(own) * (len(parts) + 1)
-        )
-    return Case(
-        "Concat",
-        parts,
-        {"axis": axis},
-        draw.choice([7, 11, 13]),
-        data=draw.randrange(len(parts)),
-    )
+        part = np.arange(50, 50 + int(np.prod(own))).reshape(own)
+        parts.append(part * (len(parts) + 1))
+    version, data = draw.choice([7, 11, 13]), draw.randrange(len(parts))
+    return Case("Concat", parts, {"axis": axis}, version, data=data)
 
 
 def slices(draw: Draw) -> Case:
@@ -558,38 +476,25 @@ def slices(draw: Draw) -> Case:
     ends = [*range(-6, 7), 2**63 - 1, -(2**63), -(2**31)]
     starts, stops = ([draw.choice(ends) for _ in axes] for _ in range(2))
     if draw.random() < 0.2 and axes:
-        return Case(
-            "Slice", [data], {"starts": starts, "ends": stops, "axes": axes}, 7, data=0
-        )
-    steps = [
-        draw.choice([1, 1, 2, -1, -2, 3, 0 if draw.random() < 0.1 else 1]) for _ in axes
-    ]
+        own = {"starts": starts, "ends": stops, "axes": axes}
+        return Case("Slice", [data], own, 7, data=0)
+    choices = [1] * 20 + [2, -1, -2, 3] * 10 + [0]
+    steps = [draw.choice(choices) for _ in axes]
     axes = [draw.choice([one, one - data.ndim]) for one in axes]
-    return Case(
-        "Slice",
-        [data, ints(*starts), ints(*stops), ints(*axes), ints(*steps)],
-        {},
-        draw.choice([10, 13]),
-        4,
-        data=0,
-    )
+    inputs = [data, *(ints(*numbers) for numbers in (starts, stops, axes, steps))]
+    return Case("Slice", inputs, {}, draw.choice([10, 13]), 4, data=0)
 
 
 def filled(draw: Draw) -> Case:
-    dtype = draw.choice([*INTEGERS, *FLOATS, np.dtype(bool)])
-    value = {
-        "value": numpy_helper.from_array(np.array([draw.choice([0, 1, 7])], dtype))
-    }
-    return Case(
-        "ConstantOfShape", [ints(*shape_of(draw))], draw.choice([{}, value]), 21, 1
-    )
+    dtype = draw.choice([*TYPES, np.dtype(bool)])
+    value = {"value": constant("", np.array([draw.choice([0, 1, 7])], dtype))}
+    shape = ints(*shape_of(draw))
+    return Case("ConstantOfShape", [shape], draw.choice([{}, value]), 21, 1)
 
 
 def reduce_sum(draw: Draw) -> Case:
     """ReduceSum, whose axes are an attribute before a version."""
-    dtype = draw.choice(
-        [np.dtype("i4"), np.dtype("i8"), np.dtype("i1"), np.dtype("u1")]
-    )
+    dtype = np.dtype(draw.choice(["i4", "i8", "i1", "u1"]))
     data = drawn(draw, dtype, *shape_of(draw))
     axes = draw.sample(range(data.ndim), draw.randint(0, data.ndim))
     axes = draw.choice([None, [draw.choice([one, one - data.ndim]) for one in axes]])
@@ -598,8 +503,8 @@ def reduce_sum(draw: Draw) -> Case:
         attributes |= {"axes": [one % data.ndim for one in axes]} if axes else {}
         return Case("ReduceSum", [data], attributes, 12)
     attributes["noop_with_empty_axes"] = draw.randint(0, 1)
-    inputs = [data, None if axes is None else ints(*axes)]
-    return Case("ReduceSum", inputs, attributes, 13, 0 if axes is None else 1)
+    inputs = [data] if axes is None else [data, ints(*axes)]
+    return Case("ReduceSum", inputs, attributes, 13, len(inputs) - 1)
 
 
 def ranges(draw: Draw) -> Case:
@@ -620,9 +525,8 @@ def indices_of(
         for _ in range(count)
     ]
     if draw.random() < wrong and count:
-        numbers[draw.randrange(count)] = draw.choice(
-            [-size - 1, size, 2**31 - 1, -(2**31)]
-        )
+        outside = [-size - 1, size, 2**31 - 1, -(2**31)]
+        numbers[draw.randrange(count)] = draw.choice(outside)
     return np.array(numbers, draw.choice([np.int32, np.int64])).reshape(shape)
 
 
@@ -631,9 +535,8 @@ def gather(draw: Draw) -> Case:
     axis = axis_of(draw, data.ndim)
     size = data.shape[axis] if -data.ndim <= axis < data.ndim else 1
     indices = indices_of(draw, size, shape_of(draw, 2), 0.3)
-    return Case(
-        "Gather", [data, indices], {"axis": axis}, draw.choice([7, 11, 13]), data=0
-    )
+    version = draw.choice([7, 11, 13])
+    return Case("Gather", [data, indices], {"axis": axis}, version, data=0)
 
 
 def gather_elements(draw: Draw) -> Case:
@@ -644,9 +547,8 @@ def gather_elements(draw: Draw) -> Case:
     if known:
         sizes[axis] = draw.randint(0, 4)
     indices = indices_of(draw, data.shape[axis] if known else 1, sizes, 0.3)
-    return Case(
-        "GatherElements", [data, indices], {"axis": axis}, draw.choice([11, 13]), data=0
-    )
+    version = draw.choice([11, 13])
+    return Case("GatherElements", [data, indices], {"axis": axis}, version, data=0)
 
 
 def gather_nd(draw: Draw) -> Case:
@@ -656,26 +558,18 @@ def gather_nd(draw: Draw) -> Case:
     outer = [*data.shape[:batches], *shape_of(draw, 1)]
     if draw.random() < 0.05 and batches:
         outer[0] += 1
-    parts = [
-        indices_of(draw, data.shape[batches + k], outer, 0.1) for k in range(length)
-    ]
-    indices = np.stack(parts, -1).astype(np.int64)
-    return Case(
-        "GatherND",
-        [data, indices],
-        {"batch_dims": batches},
-        draw.choice([12, 13]),
-        data=0,
-    )
+    sizes = data.shape[batches : batches + length]
+    parts = [indices_of(draw, size, outer, 0.1) for size in sizes]
+    inputs = [data, np.stack(parts, -1).astype(np.int64)]
+    own = {"batch_dims": batches}
+    return Case("GatherND", inputs, own, draw.choice([12, 13]), data=0)
 
 
 def extract(draw: Draw) -> Case:
-    data = data_of(draw, shape_of(draw, rank=draw.randint(1, 3))).astype(
-        draw.choice([np.float32, np.int64])
-    )
-    indices = indices_of(draw, data.shape[-1], [draw.randint(1, 4)], 0.2).astype(
-        np.int64
-    )
+    data = data_of(draw, shape_of(draw, rank=draw.randint(1, 3)))
+    data = data.astype(draw.choice([np.float32, np.int64]))
+    indices = indices_of(draw, data.shape[-1], [draw.randint(1, 4)], 0.2)
+    indices = indices.astype(np.int64)
     if draw.random() < 0.7:
         indices = np.abs(indices) % max(data.shape[-1], 1)
     return Case("ArrayFeatureExtractor", [data, indices], data=0, domain="ai.onnx.ml")
@@ -685,45 +579,24 @@ def scatter_elements(draw: Draw) -> Case:
     data = data_of(draw, shape_of(draw, rank=draw.randint(1, 3)))
     axis = draw.randrange(-data.ndim, data.ndim)
     sizes = [draw.randint(0, n) for n in data.shape]
-    indices = (
-        np.moveaxis(
-            np.broadcast_to(
-                np.arange(sizes[axis]),
-                [
-                    *(n for k, n in enumerate(sizes) if k != axis % data.ndim),
-                    sizes[axis],
-                ],
-            ),
-            -1,
-            axis,
-        )
-        .copy()
-        .astype(np.int64)
-    )
+    indices = np.indices(sizes)[axis]
     if draw.random() < 0.4:
         indices = indices_of(draw, data.shape[axis], sizes).astype(np.int64)
     updates = (np.arange(indices.size) + 70).astype(data.dtype).reshape(indices.shape)
-    return Case(
-        "ScatterElements",
-        [data, indices, updates],
-        {"axis": axis},
-        draw.choice([11, 13, 16]),
-        2,
-        data=0,
-    )
+    inputs, version = [data, indices, updates], draw.choice([11, 13, 16])
+    return Case("ScatterElements", inputs, {"axis": axis}, version, 2, data=0)
 
 
 def wheres() -> Iterator[Case]:
-    for dtype in [*INTEGERS, *FLOATS]:
+    both = np.array([[True], [False]])
+    for dtype in TYPES:
         own = np.array(edges(dtype), dtype)
-        yield Case("Where", [np.array([[True], [False]]), own, own[::-1].copy()])
-        yield Case(
-            "Where", [np.array([[True], [False]]), own, np.array(0, dtype)], data=1
-        )
+        yield Case("Where", [both, own, own[::-1].copy()])
+        yield Case("Where", [both, own, np.array(0, dtype)], data=1)
 
 
 def copies() -> Iterator[Case]:
-    for dtype in [*INTEGERS, *FLOATS]:
+    for dtype in TYPES:
         yield Case("Identity", [np.array(edges(dtype), dtype)], data=0)
 
 
@@ -733,8 +606,8 @@ def equals() -> Iterator[Case]:
 
 
 def mods() -> Iterator[Case]:
-    yield from elementwise("Mod", kinds="iu")
-    yield from elementwise("Mod", kinds="iu", fmod=1)
+    yield from elementwise("Mod", INTEGERS)
+    yield from elementwise("Mod", INTEGERS, fmod=1)
 
 
 def scan(draw: Draw) -> Case:
@@ -743,45 +616,35 @@ def scan(draw: Draw) -> Case:
     size = data.shape[axis]
     kept = [n for k, n in enumerate(data.shape) if k != axis % 3]
     indices = indices_of(draw, kept[0], [2, size]).astype(np.int64)
-    values = [
-        helper.make_tensor_value_info(
-            "own", helper.np_dtype_to_tensor_dtype(data.dtype), kept
-        ),
-        helper.make_tensor_value_info("at", TensorProto.INT64, [2]),
-    ]
-    node = helper.make_node("Gather", ["own", "at"], ["row"])
-    body = helper.make_graph([node], "body", values, [ValueInfoProto(name="row")])
+    own = info("own", helper.np_dtype_to_tensor_dtype(data.dtype), kept)
+    row = node("Gather", ["own", "at"], "row")
+    body = graph([row], [own, info("at", TensorProto.INT64, [2])], ["row"])
     attributes = {"body": body, "num_scan_inputs": 2, "scan_input_axes": [axis, 1]}
     return Case("Scan", [data, indices], attributes, draw.choice([11, 21]), data=0)
 
 
+COMPARED = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+ELEMENTWISE = ("Add", "Div", "Mul", "Sub", *COMPARED)
+
 DRAWN: dict[str, Callable[[], Iterator[Case]]] = {
-    "Abs": lambda: alone("Abs"),
-    "Add": lambda: elementwise("Add"),
-    "And": lambda: truths("And"),
+    **{name: partial(alone, name) for name in ("Abs", "Neg")},
+    **{name: partial(truths, name) for name in ("And", "Or")},
+    **{name: partial(elementwise, name) for name in ELEMENTWISE},
     "ArrayFeatureExtractor": random_cases(extract),
     "Cast": casts,
     "Clip": clips,
     "Concat": random_cases(concat),
     "ConstantOfShape": random_cases(filled, 20),
-    "Div": lambda: elementwise("Div"),
     "Equal": equals,
     "Expand": random_cases(expand),
     "Gather": random_cases(gather),
     "GatherElements": random_cases(gather_elements),
     "GatherND": random_cases(gather_nd),
-    "Greater": lambda: elementwise("Greater"),
-    "GreaterOrEqual": lambda: elementwise("GreaterOrEqual"),
     "Identity": copies,
-    "Less": lambda: elementwise("Less"),
-    "LessOrEqual": lambda: elementwise("LessOrEqual"),
     "Max": lambda: itertools.chain(elementwise("Max"), variadic("Max")),
     "Min": lambda: itertools.chain(elementwise("Min"), variadic("Min")),
     "Mod": mods,
-    "Mul": lambda: elementwise("Mul"),
-    "Neg": lambda: alone("Neg"),
     "Not": lambda: iter([Case("Not", [np.array([True, False])])]),
-    "Or": lambda: truths("Or"),
     "Range": random_cases(ranges, 30),
     "ReduceSum": random_cases(reduce_sum),
     "Reshape": random_cases(reshape),
@@ -791,7 +654,6 @@ DRAWN: dict[str, Callable[[], Iterator[Case]]] = {
     "Size": random_cases(size, 30),
     "Slice": random_cases(slices),
     "Squeeze": random_cases(squeeze),
-    "Sub": lambda: elementwise("Sub"),
     "Transpose": random_cases(transpose, 30),
     "Unsqueeze": random_cases(unsqueeze),
     "Where": wheres,
@@ -809,7 +671,7 @@ def compare_all(name: str) -> list[str]:
     return [compare(case, Draw(k)) for k, case in drawn]
 
 
-@pytest.mark.parametrize("name", one_quick_in(12, DRAWN))
+@pytest.mark.parametrize("name", one_quick_in(12, sorted(DRAWN)))
 def test_a_row_computes_what_the_cpu_provider_computes(name: str) -> None:
     answers = compare_all(name)
     assert answers.count("value") >= min(len(answers), 8) / 2, answers

@@ -20,8 +20,8 @@ from folders import ROOT
 from onnx import TensorProto, helper
 from quirk_rows import NAMES, Outcome, check_shown
 from rings import one_quick_in
+from short_descriptors import descriptor
 
-import onnxgather as og
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup
 from onnxgather.core.model import quirks
 from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS, Quirk
@@ -32,13 +32,7 @@ from onnxgather.proving.certify import certify
 
 pytest.importorskip("z3")
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [5]),
-    og.TensorDesc("INT64", [3]),
-    og.TensorDesc("FLOAT32", [3]),
-    axis=0,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 5, INT64 3, FLOAT32 3, 0, 1")
 LARGEST = 2**63 - 1
 
 
@@ -244,8 +238,7 @@ def outcome(exhibit: Exhibit, level: int) -> Outcome:
     number = EXHIBITS.index(exhibit)
     code = f"import test_quirks; print(test_quirks.EXHIBITS[{number}].outcome({level}))"
     paths = [str(ROOT), str(ROOT / "tests" / "helpers"), str(Path(__file__).parent)]
-    code = f"import sys; sys.path[:0] = {paths}; {code}"
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths}; {code}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode < 0 or not done.returncode, done.stderr
     return "stops" if done.returncode else eval(done.stdout)  # the list it printed

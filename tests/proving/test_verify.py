@@ -12,13 +12,16 @@ from typing import Any
 import msgspec
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from command_line import DESC, INDICES, SIGNED_DESC
 from different_descriptors import different_descriptors
 from folders import MODELS
+from messages import message_of
 from onnx import numpy_helper
 from random_programs import random_program
 from rings import but_slow, by_ring, quick_alone
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.corpus import random_cases
@@ -42,12 +45,8 @@ PAIRS = [*itertools.product(POLICIES, TARGETS)]
 
 def gather(data_type: str, size: int, index_type: str = "UINT32") -> og.GatherDesc:
     """Return a descriptor that takes one of so many elements."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [size]),
-        og.TensorDesc(index_type, [1]),
-        og.TensorDesc(data_type, [1]),
-        axis=0,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: {data_type} {size}, {index_type} 1, {data_type} 1, 0, 1"
     )
 
 
@@ -55,6 +54,17 @@ def content_of(
     desc: og.Descriptor, policy: OutOfRange = "clamp", target: Target = "portable"
 ) -> bytes:
     return og.to_onnx(desc, policy, target).SerializeToString(deterministic=True)
+
+
+def verified(
+    desc: og.Descriptor,
+    policy: OutOfRange = "clamp",
+    target: Target = "portable",
+    *given: Drawn,
+) -> Verification:
+    """Return the verification of the model of a descriptor."""
+    content = content_of(desc, policy, target)
+    return verify_model(content, desc, policy, target, given)
 
 
 def refusal(content: bytes, desc: og.Descriptor = DESC, *given: Drawn) -> str:
@@ -82,10 +92,8 @@ def test_the_models_of_all_programs_are_verified_and_proved(
         for dispatch in og.load(path).dispatches:
             assert dispatch.data is not None
             assert dispatch.indices is not None
-            given = [Drawn("its data", dispatch.data, dispatch.indices)]
-            desc = dispatch.descriptor
-            content = content_of(desc, policy, target)
-            found = verify_model(content, desc, policy, target, given)
+            given = Drawn("its data", dispatch.data, dispatch.indices)
+            found = verified(dispatch.descriptor, policy, target, given)
             assert (found.cases, found.proved) == (4, True), path
             cases += found.cases
     assert cases == 64
@@ -98,8 +106,7 @@ def test_the_models_of_a_thousand_descriptors_are_verified_and_proved() -> None:
     operators = set[str]()
     for number, desc in enumerate(descriptors):
         policy, target = PAIRS[number * 7 % len(PAIRS)]
-        content = content_of(desc, policy, target)
-        found = verify_model(content, desc, policy, target)
+        found = verified(desc, policy, target)
         assert (found.cases, found.proved) == (3, True), (policy, target, desc)
         operators.add(desc.operator)
     assert operators == og.OPERATORS.keys()
@@ -117,32 +124,26 @@ def test_a_program_for_webnn_is_proved_and_does_not_run(
 
 class TestSentence:
     def test_it_says_what_ran_and_what_is_proved(self) -> None:
-        found = verify_model(content_of(DESC), DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases, proved for every index"
+        assert str(verified(DESC)) == "ran 3 cases, proved for every index"
         assert str(Verification(1, True)) == "ran 1 case, proved for every index"
 
     def test_it_has_the_preconditions_of_the_certificate(self) -> None:
         desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
-        content = content_of(desc, "clamp", "webgpu")
-        found = verify_model(content, desc, "clamp", "webgpu")
-        assert str(found) == (
+        assert str(verified(desc, target="webgpu")) == (
             "ran 3 cases, proved, if each index fits INT32 on WebGPU's provider, which"
             " reads the low half"
         )
 
     def test_it_says_which_solver_to_install(self, no_solver: None) -> None:
         del no_solver
-        content = content_of(SIGNED_DESC)
-        found = verify_model(content, SIGNED_DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases; not proved: pip install z3-solver"
+        said = str(verified(SIGNED_DESC))
+        assert said == "ran 3 cases; not proved: pip install z3-solver"
         # The normal form alone proves this one.
-        found = verify_model(content_of(DESC), DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases, proved for every index"
+        assert str(verified(DESC)) == "ran 3 cases, proved for every index"
 
     def test_it_says_that_the_time_is_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(verify, "SECONDS", 1e-9)
-        found = verify_model(content_of(DESC), DESC, "clamp", "portable")
-        assert str(found) == "ran 3 cases; not proved: time"
+        assert str(verified(DESC)) == "ran 3 cases; not proved: time"
 
     @pytest.mark.parametrize("name", solvers.SOLVERS)
     def test_it_says_that_a_solver_had_no_time(self, name: str) -> None:
@@ -161,17 +162,14 @@ class TestDrawnData:
     def test_more_than_32_mib_are_not_drawn_and_the_proof_stays(self) -> None:
         desc = gather("INT8", MAX_DRAWN_BYTES)
         assert bytes_of(desc) > MAX_DRAWN_BYTES
-        found = verify_model(content_of(desc), desc, "clamp", "portable")
-        assert str(found) == "ran no case, proved for every index"
+        assert str(verified(desc)) == "ran no case, proved for every index"
 
     def test_what_the_certificate_excludes_is_not_run(self) -> None:
         """WebGPU's provider checks no index, so nothing is promised of a wrong one."""
         desc = og.from_onnx("Gather", ("FLOAT32", [3]), ("INT64", [2]))
         wild = Drawn("wild", np.ones(3, np.float32), np.array([2**40, 0]))
-        content = content_of(desc, "error", "webgpu")
-        assert verify_model(content, desc, "error", "webgpu", [wild]).cases == 3
-        content = content_of(desc, "error")
-        assert verify_model(content, desc, "error", "portable", [wild]).cases == 4
+        assert verified(desc, "error", "webgpu", wild).cases == 3
+        assert verified(desc, "error", "portable", wild).cases == 4
 
     def test_constant_indices_are_run_and_not_proved(self) -> None:
         indices = np.array([[2, 7]], np.uint32)
@@ -238,9 +236,15 @@ class TestDifference:
 
     def test_a_model_that_must_fail_is_a_difference_too(self) -> None:
         given = Drawn("an index", np.zeros((4, 3), np.float32), INDICES + 2)
-        with pytest.raises(DifferenceError) as caught:
-            verify_model(content_of(DESC), DESC, "error", "portable", [given])
-        assert str(caught.value) == (
+        assert message_of(
+            DifferenceError,
+            verify_model,
+            content_of(DESC),
+            DESC,
+            "error",
+            "portable",
+            [given],
+        ) == (
             "with an index, the model must fail, as IndicesTensor[0,0] must be in"
             " [0, 3), got 4; it returned an output"
         )
@@ -256,23 +260,23 @@ class TestDifference:
         """The model gives another element for one index among 100,000."""
         desc = gather("FLOAT32", 100_000, "INT32")
         model = og.to_onnx(desc, "error")
-        at = numpy_helper.from_array(np.array([77_777], np.int32), "at")
-        beside = numpy_helper.from_array(np.array([3], np.int32), "beside")
-        model.graph.initializer.extend([at, beside])
-        make = onnx.helper.make_node
-        is_at = make("Equal", ["IndicesTensor", "at"], ["is_at"])
-        chosen = make("Where", ["is_at", "beside", "IndicesTensor"], ["chosen"])
         nodes = [*model.graph.node]
         for node in nodes:
             for place, name in enumerate(node.input):
                 if name == "IndicesTensor":
                     node.input[place] = "chosen"
+        beside = onnx.parser.parse_graph("""
+            g () => () <int32[1] at = {77777}, int32[1] beside = {3}> {
+                is_at = Equal(IndicesTensor, at)
+                chosen = Where(is_at, beside, IndicesTensor)
+            }""")
+        model.graph.initializer.extend(beside.initializer)
         del model.graph.node[:]
-        model.graph.node.extend([is_at, chosen, *nodes])
+        model.graph.node.extend([*beside.node, *nodes])
         content = model.SerializeToString()
-        with pytest.raises(DifferenceError) as caught:
-            verify_model(content, desc, "error", "portable")
-        assert str(caught.value) == (
+        assert message_of(
+            DifferenceError, verify_model, content, desc, "error", "portable"
+        ) == (
             "the model must do what its descriptor says: where IndicesTensor is 0 but"
             " 77777 at 0 and InputTensor counts from 1 to 127 over and over,"
             " OutputTensor must be 54.0 at 0, got 4.0"
@@ -393,9 +397,7 @@ class TestPython:
 
         monkeypatch.setattr("onnxgather.proving.verified.descriptor_model", wrong)
         assert og.to_onnx(DESC)
-        with pytest.raises(og.OnnxGatherError) as caught:
-            og.to_onnx(DESC, verify=True)
-        assert str(caught.value) == (
+        assert message_of(og.OnnxGatherError, og.to_onnx, DESC, verify=True) == (
             "with wild indices, the model's OutputTensor[0,0] must be -2.199481e+08,"
             " got 1.8326524e-05; 4 of 8 elements differ"
         )
@@ -405,18 +407,17 @@ class TestPython:
     ) -> None:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         assert og.to_onnx(DESC)
-        with pytest.raises(og.ProviderError) as caught:
-            og.to_onnx(DESC, verify=True)
-        assert str(caught.value) == (
+        assert message_of(og.ProviderError, og.to_onnx, DESC, verify=True) == (
             "the environment of CPUExecutionProvider does not contain ONNX Runtime;"
             " install onnxruntime"
         )
 
     def test_it_must_be_true_or_false(self) -> None:
         called: Any = og.to_onnx
-        with pytest.raises(og.OnnxGatherError) as caught:
-            called(DESC, verify="yes")
-        assert str(caught.value) == "verify must be True or False, got 'yes'"
+        assert (
+            message_of(og.OnnxGatherError, called, DESC, verify="yes")
+            == "verify must be True or False, got 'yes'"
+        )
 
     def test_neither_runtime_nor_prover_is_imported_unless_asked(self) -> None:
         program = """\

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from corpus_cases import corpus
 from rings import by_ring
+from short_descriptors import descriptor
 from webnn_mistakes import changed_programs, differing_arrays
 
 import onnxgather as og
@@ -18,27 +19,28 @@ from onnxgather.core.options import POLICIES, OutOfRange
 from onnxgather.proving.certify import WEBNN_DIFFERS, Certified, certify, webnn_verdict
 from onnxgather.proving.formula import formula_of
 
-T = og.TensorDesc
-
 SMALL = {
-    "GATHER": og.GatherDesc(
-        T("FLOAT16", [3, 2]), T("INT64", [1, 2]), T("FLOAT16", [2, 2]), 0, 1
+    "GATHER": descriptor("GATHER: FLOAT16 3x2, INT64 1x2, FLOAT16 2x2, 0, 1"),
+    "GATHER_ELEMENTS with strides": descriptor(
+        "GATHER_ELEMENTS: INT8 2x2, UINT32 2x2, INT8 2x2 strides 3x1, 1"
     ),
-    "GATHER_ELEMENTS with strides": og.GatherElementsDesc(
-        T("INT8", [2, 2]), T("UINT32", [2, 2]), T("INT8", [2, 2], [3, 1]), 1
+    "GATHER_ND1": descriptor(
+        "GATHER_ND1: UINT64 2x2x2, UINT64 1x2x2, UINT64 1x1x2, 3, 2, 1"
     ),
-    "GATHER_ND1": og.GatherND1Desc(
-        T("UINT64", [2, 2, 2]),
-        T("UINT64", [1, 2, 2]),
-        T("UINT64", [1, 1, 2]),
-        3,
-        2,
-        1,
-    ),
-    "GATHER_ND": og.GatherNDDesc(
-        T("FLOAT32", [2, 3]), T("INT32", [2, 2]), T("FLOAT32", [1, 2]), 2, 2
-    ),
+    "GATHER_ND": descriptor("GATHER_ND: FLOAT32 2x3, INT32 2x2, FLOAT32 1x2, 2, 2"),
 }
+
+
+def judged(
+    program: og.WebnnProgram, desc: og.Descriptor, policy: OutOfRange = "clamp"
+) -> tuple[str, str]:
+    """Return the state of a program that should mean a descriptor, and why."""
+    formula, _ = formula_of(desc, policy)
+    verdict = webnn_verdict(program, formula, time.monotonic() + 20)
+    return verdict.state, verdict.why
+
+
+DIFFERS = ("undecided", WEBNN_DIFFERS)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -65,12 +67,10 @@ def test_programs_of_the_corpus_are_proved() -> None:
 def test_a_changed_program_is_not_proved(policy: OutOfRange) -> None:
     compared = 0
     for desc in SMALL.values():
-        formula, _ = formula_of(desc, policy)
         for what, changed in changed_programs(og.to_webnn(desc, policy)):
             if differing_arrays(changed) is None:
                 continue
-            verdict = webnn_verdict(changed, formula, time.monotonic() + 20)
-            assert verdict.state == "undecided", what
+            assert judged(changed, desc, policy)[0] == "undecided", what
             compared += 1
     assert compared > 40
 
@@ -83,9 +83,7 @@ def test_an_index_that_is_clamped_elsewhere_is_found() -> None:
     number = program.graph.constants.index(last)
     constant = last._replace(array=last.array - 1)
     changed.graph.constants[number] = constant
-    formula, _ = formula_of(desc, "clamp")
-    verdict = webnn_verdict(changed, formula, time.monotonic() + 20)
-    assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+    assert judged(changed, desc) == DIFFERS
 
 
 def test_a_cast_that_loses_bits_of_the_data_is_not_proved() -> None:
@@ -102,12 +100,8 @@ def test_a_cast_that_loses_bits_of_the_data_is_not_proved() -> None:
         Step(wide, "cast", (narrow,), ("int32",), {}, "has as many bits again"),
         steps[number]._replace(operands=operands),
     ]
-    formula, _ = formula_of(desc, "clamp")
-    verdict = webnn_verdict(program, formula, time.monotonic() + 20)
-    assert (verdict.state, verdict.why) == (
-        "undecided",
-        "a cast of data of int32 to int8",
-    )
+    why = "a cast of data of int32 to int8"
+    assert judged(program, desc) == ("undecided", why)
 
 
 def verdict_of_changed(
@@ -118,44 +112,31 @@ def verdict_of_changed(
     steps = program.graph.steps
     (number,) = [n for n, step in enumerate(steps) if step.result.name == name]
     steps[number] = steps[number]._replace(**fields)
-    formula, _ = formula_of(desc, policy)
-    verdict = webnn_verdict(program, formula, time.monotonic() + 20)
-    return verdict.state, verdict.why
+    return judged(program, desc, policy)
 
 
 def test_other_axes_and_slices_are_not_proved() -> None:
-    square = og.GatherDesc(
-        T("FLOAT32", [2, 2]), T("INT32", [1, 2]), T("FLOAT32", [2, 2]), 0, 1
-    )
-    along = "a gather along another axis"
-    assert verdict_of_changed(square, "rows", options={"axis": 1}) == (
-        "undecided",
-        along,
-    )
-    outside = "a slice that ends outside its operand"
+    square = descriptor("GATHER: FLOAT32 2x2, INT32 1x2, FLOAT32 2x2, 0, 1")
+    verdict = verdict_of_changed(square, "rows", options={"axis": 1})
+    assert verdict == ("undecided", "a gather along another axis")
     desc = SMALL["GATHER"]
     (part,) = [
         step.arguments[1]
         for step in og.to_webnn(desc).graph.steps
         if step.result.name == "lowColumn"
     ]
-    beyond = ((1, 0), part)
-    verdict = verdict_of_changed(desc, "lowColumn", arguments=beyond)
-    assert verdict == ("undecided", outside)
+    verdict = verdict_of_changed(desc, "lowColumn", arguments=((1, 0), part))
+    assert verdict == ("undecided", "a slice that ends outside its operand")
     rows = {"axes": (0,), "keepDimensions": True}
     verdict = verdict_of_changed(SMALL["GATHER_ND"], "anyOutside", "zero", options=rows)
     assert verdict == ("undecided", "a reduceMax of anything but rows")
 
 
 def test_an_output_of_another_type_than_the_data_is_not_proved() -> None:
-    desc = og.GatherDesc(
-        T("UINT8", [1, 4]), T("INT32", [1, 4]), T("UINT8", [1, 4]), 1, 1
-    )
+    desc = descriptor("GATHER: UINT8 1x4, INT32 1x4, UINT8 1x4, 1, 1")
     program = deepcopy(og.to_webnn(desc))
     graph = program.graph
-    formula, _ = formula_of(desc, "clamp")
-    end = time.monotonic() + 20
-    assert webnn_verdict(program, formula, end).state == "proved"
+    assert judged(program, desc)[0] == "proved"
     data = graph.inputs[0]
     byte = data._replace(name="byte", shape=(1, 1))
     word = MLOperand("word", "int32", (1, 1))
@@ -164,23 +145,19 @@ def test_an_output_of_another_type_than_the_data_is_not_proved() -> None:
         Step(word, "cast", (byte,), ("int32",), {}, "as a word"),
     ]
     graph.outputs["OutputTensor"] = word
-    verdict = webnn_verdict(program, formula, end)
-    assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+    assert judged(program, desc) == DIFFERS
 
 
 def test_what_is_not_counted_is_found() -> None:
     desc = SMALL["GATHER_ND"]
     program = og.to_webnn(desc, "error")
-    formula, _ = formula_of(desc, "error")
-    end = time.monotonic() + 20
-    assert webnn_verdict(program, formula, end).state == "proved"
+    assert judged(program, desc, "error")[0] == "proved"
     changed = deepcopy(program)
     for number, step in enumerate(program.graph.steps):
         if step.result.name == "isOutside":
             one_side = (step.operands[0], step.operands[0])
             changed.graph.steps[number] = step._replace(operands=one_side)
-    verdict = webnn_verdict(changed, formula, end)
-    assert (verdict.state, verdict.why) == ("undecided", WEBNN_DIFFERS)
+    assert judged(changed, desc, "error") == DIFFERS
 
 
 @pytest.mark.parametrize("options", [{"low_halves": True}, {"model": "x.onnx"}])

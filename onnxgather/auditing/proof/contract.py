@@ -208,9 +208,10 @@ class Contract(
     sizes: NamedSizes
     """The dimensions of inputs that share each open size, each an input and a number
     from 0, by the names of the sizes."""
+    # `quirks.SCALARS_OF_ANY_SHAPE`
     scalars: tuple[str, ...] = ()
-    """The inputs that have no dimension (`quirks.SCALARS_OF_ANY_SHAPE`); left out where
-    there is no such input."""
+    """The inputs that have no dimension, which ONNX Runtime does not check; left out
+    where there is no such input."""
     types: Mapping[str, CheckedType] = {}
     """The data types of inputs, by ONNX's names, such as INT64. The type of an input
     that is left out, such as STRING, is not checked."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import random_operations
+from msgspec.structs import replace
 from onnx import helper
 from rings import one_quick_in
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from msgspec.structs import replace
 from network_draft import Feeds, data_type, results, session
 from onnx import helper, numpy_helper
 from open_numbers import number_of

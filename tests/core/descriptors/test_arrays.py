@@ -3,6 +3,7 @@ refused."""
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -10,7 +11,9 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 import pytest
+from messages import message_of, rows_of
 from rings import one_quick_in
+from short_descriptors import ascending, descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -19,21 +22,10 @@ from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.execution import session
 from onnxgather.core.programs.writer import write_program
 
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+DATA = ascending("FLOAT32 4x3")
 INDICES = np.array([[2, 0], [1, -1], [0, 0], [1, 2]])
-DESC = og.GatherElementsDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("INT64", [4, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-)
-ROWS = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [1, 3]),
-    og.TensorDesc("INT64", [1, 2]),
-    og.TensorDesc("FLOAT32", [1, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER_ELEMENTS: FLOAT32 4x3, INT64 4x2, FLOAT32 4x2, 1")
+ROWS = descriptor("GATHER: FLOAT32 1x3, INT64 1x2, FLOAT32 1x2, 1, 1")
 
 
 def known(desc: og.Descriptor, _: Array, indices: Array) -> bytes:
@@ -54,8 +46,16 @@ def expected(desc: og.Descriptor, data: Array, indices: Array) -> Any:
     return case.expected()
 
 
+def prepared(desc: og.Descriptor, data: Any, indices: Any) -> Array:
+    """Return the output of a gather that is called twice: its indices are known, or
+    not."""
+    first = og.Gather(desc)(data, indices)
+    assert og.Gather(desc, indices=indices)(data).tobytes() == first.tobytes()
+    return first
+
+
 USES: list[Callable[[Any, Any, Any], Any]] = [
-    *(og.reference, og.run, explained, known, expected, write_program)
+    *(og.reference, og.run, explained, known, expected, write_program, prepared)
 ]
 
 
@@ -183,20 +183,9 @@ def test_what_is_no_such_array_is_refused(
 ) -> None:
     if use is known and indices is None:
         return  # the indices are not known
-    with pytest.raises(og.DescriptorError) as caught:
-        use(DESC, DATA, indices)
-    assert (
-        str(caught.value)
-        == f"IndicesTensor must be an array of int64 (4, 2), got {found}"
+    assert message_of(og.DescriptorError, use, DESC, DATA, indices) == (
+        f"IndicesTensor must be an array of int64 (4, 2), got {found}"
     )
-
-
-def prepared(desc: og.Descriptor, data: Any, indices: Any) -> Array:
-    """Return the output of a gather that is called twice: its indices are known, or
-    not."""
-    first = og.Gather(desc)(data, indices)
-    assert og.Gather(desc, indices=indices)(data).tobytes() == first.tobytes()
-    return first
 
 
 def named(desc: og.Descriptor, data: Any, indices: Any) -> Array:
@@ -226,7 +215,7 @@ def tuples(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "use", [*USES, prepared, named, states, constant], ids=lambda use: use.__name__
+    "use", [*USES, named, states, constant], ids=lambda use: use.__name__
 )
 @pytest.mark.parametrize("desc", [DESC, ROWS], ids=lambda desc: desc.operator)
 def test_nested_lists_and_tuples_are_arrays_of_the_descriptors_types(
@@ -242,32 +231,17 @@ def test_nested_lists_and_tuples_are_arrays_of_the_descriptors_types(
 
 @pytest.mark.parametrize("index", [2, [2], [[2]], (np.int32(2),), np.uint64(2)])
 def test_leading_ones_of_a_list_may_be_left_out(index: object) -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [1, 3]),
-        og.TensorDesc("INT64", [1, 1]),
-        og.TensorDesc("FLOAT32", [1, 1]),
-        axis=1,
-        index_dimensions=0,
-    )
+    desc = descriptor("GATHER: FLOAT32 1x3, INT64 1x1, FLOAT32 1x1, 1, 0")
     for use in (og.reference, og.run, prepared):
         assert use(desc, [5, 6, 7.5], index).tolist() == [[7.5]]
 
 
 def test_the_list_of_a_tensor_with_strides_is_its_buffer() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("INT8", [2, 2], [3, 1]),
-        og.TensorDesc("INT64", [1, 1]),
-        og.TensorDesc("INT8", [1, 2]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: INT8 2x2 strides 3x1, INT64 1x1, INT8 1x2, 0, 1")
     buffer = [1, 2, -3, 4, 5, 6, 7, 8]
     assert og.reference(desc, buffer, 1).tolist() == [[4, 5]]
-    with pytest.raises(og.DescriptorError) as caught:
-        og.reference(desc, [[1, 2], [4, 5]], 1)
-    assert (
-        str(caught.value)
-        == "InputTensor must be an array of int8 (8,), got a list of shape (2, 2)"
+    assert message_of(og.DescriptorError, og.reference, desc, [[1, 2], [4, 5]], 1) == (
+        "InputTensor must be an array of int8 (8,), got a list of shape (2, 2)"
     )
 
 
@@ -294,132 +268,113 @@ def test_an_element_is_what_numpy_makes_of_the_number(
     assert found.tobytes() == np.array(values, tensor.data_type.numpy).tobytes()
 
 
+WRONG_LISTS = """
+UINT8 [[1, 300], [1, 2]]
+InputTensor: element [0, 1] must fit UINT8, got 300
+
+UINT8 [[1, 2], [-1, 2]]
+InputTensor: element [1, 0] must fit UINT8, got -1
+
+INT64 [[1, 2], [1, 9223372036854775808]]
+InputTensor: element [1, 1] must fit INT64, got 9223372036854775808
+
+INT8 [[1, 1.5], [1, 2]]
+InputTensor: element [0, 1] must be an integer of INT8, got 1.5
+
+INT8 [[1, 2.0], [1, 2]]
+InputTensor: element [0, 1] must be an integer of INT8, got 2.0
+
+INT8 [[True, 1], [1, 2]]
+InputTensor: element [0, 0] must be an integer of INT8, got True
+
+INT32 [[1, 2], ["3", 1]]
+InputTensor: element [1, 0] must be an integer of INT32, got '3'
+
+INT32 [[1, [2]], [3, 1]]
+InputTensor: element [0, 1] must be an integer of INT32, got [2]
+
+FLOAT32 [[1, None], [1, 2]]
+InputTensor: element [0, 1] must be a number of FLOAT32, got None
+
+FLOAT32 [[1, "nan"], [1, 2]]
+InputTensor: element [0, 1] must be a number of FLOAT32, got 'nan'
+
+FLOAT32 [[1, 1j], [1, 2]]
+InputTensor: element [0, 1] must be a number of FLOAT32, got 1j
+
+FLOAT32 [[1, 1e+39], [1, 2]]
+InputTensor: element [0, 1] must fit FLOAT32, got 1e+39
+
+FLOAT32 [[1, 16777217], [1, 2]]
+InputTensor: element [0, 1] must be exact in FLOAT32, got 16777217
+
+FLOAT16 [[1, 2], [3, 65520]]
+InputTensor: element [1, 1] must be exact in FLOAT16, got 65520
+
+INT8 [[1, 2], [3]]
+InputTensor: element [1] must be a list of 2 elements, got [3]
+
+INT8 [[1, 2], 3]
+InputTensor: element [1] must be a list of 2 elements, got 3
+
+INT8 [1, 2]
+InputTensor must be an array of int8 (2, 2), got a list of shape (2,)
+
+INT8 5
+InputTensor must be an array of int8 (2, 2), got 5
+
+INT8 True
+InputTensor must be an array of int8 (2, 2), got True
+"""
+
+
 @pytest.mark.parametrize(
-    ("data_type", "values", "message"),
+    ("given", "message"),
     [
-        ("UINT8", [[1, 300], [1, 2]], ": element [0, 1] must fit UINT8, got 300"),
-        ("UINT8", [[1, 2], [-1, 2]], ": element [1, 0] must fit UINT8, got -1"),
+        *rows_of(WRONG_LISTS),
         (
-            "INT64",
-            [[1, 2], [1, 2**63]],
-            f": element [1, 1] must fit INT64, got {2**63}",
+            f"FLOAT64 [[1, 2], [3, 1{'0' * 400}]]",
+            f"InputTensor: element [1, 1] must be exact in FLOAT64, got 1{'0' * 199}…",
         ),
-        (
-            "INT8",
-            [[1, 1.5], [1, 2]],
-            ": element [0, 1] must be an integer of INT8, got 1.5",
-        ),
-        (
-            "INT8",
-            [[1, 2.0], [1, 2]],
-            ": element [0, 1] must be an integer of INT8, got 2.0",
-        ),
-        (
-            "INT8",
-            [[True, 1], [1, 2]],
-            ": element [0, 0] must be an integer of INT8, got True",
-        ),
-        (
-            "INT32",
-            [[1, 2], ["3", 1]],
-            ": element [1, 0] must be an integer of INT32, got '3'",
-        ),
-        (
-            "INT32",
-            [[1, [2]], [3, 1]],
-            ": element [0, 1] must be an integer of INT32, got [2]",
-        ),
-        (
-            "FLOAT32",
-            [[1, None], [1, 2]],
-            ": element [0, 1] must be a number of FLOAT32, got None",
-        ),
-        (
-            "FLOAT32",
-            [[1, "nan"], [1, 2]],
-            ": element [0, 1] must be a number of FLOAT32, got 'nan'",
-        ),
-        (
-            "FLOAT32",
-            [[1, 1j], [1, 2]],
-            ": element [0, 1] must be a number of FLOAT32, got 1j",
-        ),
-        (
-            "FLOAT32",
-            [[1, 1e39], [1, 2]],
-            ": element [0, 1] must fit FLOAT32, got 1e+39",
-        ),
-        (
-            "FLOAT32",
-            [[1, 16777217], [1, 2]],
-            ": element [0, 1] must be exact in FLOAT32, got 16777217",
-        ),
-        (
-            "FLOAT16",
-            [[1, 2], [3, 65520]],
-            ": element [1, 1] must be exact in FLOAT16, got 65520",
-        ),
-        (
-            "FLOAT64",
-            [[1, 2], [3, 10**400]],
-            f": element [1, 1] must be exact in FLOAT64, got 1{'0' * 199}…",
-        ),
-        (
-            "INT8",
-            [[1, 2], [3]],
-            ": element [1] must be a list of 2 elements, got [3]",
-        ),
-        ("INT8", [[1, 2], 3], ": element [1] must be a list of 2 elements, got 3"),
-        ("INT8", [1, 2], " must be an array of int8 (2, 2), got a list of shape (2,)"),
-        ("INT8", 5, " must be an array of int8 (2, 2), got 5"),
-        ("INT8", True, " must be an array of int8 (2, 2), got True"),
     ],
 )
-def test_a_list_that_is_no_such_array_is_refused(
-    data_type: str, values: object, message: str
-) -> None:
-    tensor = og.TensorDesc(data_type, [2, 2])
-    with pytest.raises(og.DescriptorError) as caught:
-        check_array("InputTensor", tensor, values)
-    assert str(caught.value) == f"InputTensor{message}"
+def test_a_list_that_is_no_such_array_is_refused(given: str, message: str) -> None:
+    data_type, _, values = given.partition(" ")
+    asked = ("InputTensor", tensor_desc(f"{data_type} 2x2"), literal_eval(values))
+    assert message_of(og.DescriptorError, check_array, *asked) == message
 
 
 def test_a_number_that_is_wrong_is_refused_without_a_place() -> None:
-    tensor = og.TensorDesc("UINT8", [1, 1])
-    with pytest.raises(og.DescriptorError) as caught:
-        check_array("IndicesTensor", tensor, 256)
-    assert str(caught.value) == "IndicesTensor must fit UINT8, got 256"
+    tensor = tensor_desc("UINT8 1x1")
+    assert (
+        message_of(og.DescriptorError, check_array, "IndicesTensor", tensor, 256)
+        == "IndicesTensor must fit UINT8, got 256"
+    )
 
 
 def test_a_list_is_no_output() -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        og.Gather(DESC)(DATA, INDICES, out=np.zeros((4, 2)).tolist())
     assert (
-        str(caught.value) == f"out must be an array of float32 (4, 2), got list{NUMPY}"
+        message_of(
+            og.DescriptorError,
+            lambda: og.Gather(DESC)(DATA, INDICES, out=np.zeros((4, 2)).tolist()),
+        )
+        == f"out must be an array of float32 (4, 2), got list{NUMPY}"
     )
 
 
 def test_the_session_of_a_model_takes_no_lists() -> None:
     session = og.Session(og.to_onnx(DESC))
-    with pytest.raises(og.DescriptorError) as caught:
-        session.run(DATA, INDICES.tolist())
-    assert (
-        str(caught.value)
-        == f"IndicesTensor must be an array of int64 (4, 2), got list{NUMPY}"
+    assert message_of(og.DescriptorError, session.run, DATA, INDICES.tolist()) == (
+        f"IndicesTensor must be an array of int64 (4, 2), got list{NUMPY}"
     )
 
 
 def test_a_type_that_is_like_float16_is_not_float16() -> None:
-    half = og.GatherElementsDesc(
-        og.TensorDesc("FLOAT16", [4, 3]),
-        DESC.indices_tensor,
-        og.TensorDesc("FLOAT16", [4, 2]),
-        axis=1,
-    )
-    with pytest.raises(og.DescriptorError) as caught:
-        og.run(half, DATA.astype(ml_dtypes.bfloat16), INDICES)
+    half = descriptor("GATHER_ELEMENTS: FLOAT16 4x3, INT64 4x2, FLOAT16 4x2, 1")
     assert (
-        str(caught.value)
+        message_of(
+            og.DescriptorError, og.run, half, DATA.astype(ml_dtypes.bfloat16), INDICES
+        )
         == "InputTensor must be an array of float16 (4, 3), got bfloat16 (4, 3)"
     )
 
@@ -445,18 +400,14 @@ def test_indices_that_change_while_they_run_are_those_that_were_checked(
 def test_what_is_no_descriptor_is_refused(
     use: Callable[..., Any], desc: object
 ) -> None:
-    with pytest.raises(og.DescriptorError) as caught:
-        use(desc, DATA, INDICES)
-    assert (
-        str(caught.value)
-        == "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
+    assert message_of(og.DescriptorError, use, desc, DATA, INDICES) == (
+        "desc must be one of GatherDesc, GatherElementsDesc, GatherNDDesc,"
         f" GatherND1Desc, got {desc!r}"
     )
 
 
 def test_what_load_reads_is_no_descriptor_and_the_message_says_where_one_is() -> None:
     hint = "; each of og.load(PATH).dispatches has a descriptor"
-    for value in ("swap.onnx", Path("swap.onnx"), og.load(og.to_dict(DESC))):
-        with pytest.raises(og.DescriptorError) as caught:
-            og.to_onnx(value)  # pyright: ignore[reportArgumentType]
-        assert str(caught.value).endswith(hint)
+    values: list[Any] = ["swap.onnx", Path("swap.onnx"), og.load(og.to_dict(DESC))]
+    for value in values:
+        assert message_of(og.DescriptorError, og.to_onnx, value).endswith(hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import all_in_range, indices_outside
@@ -12,12 +13,8 @@ from onnxgather.core.options import POLICIES, OutOfRange
 
 
 def gather(data_type: str = "FLOAT32", index_type: str = "INT64") -> og.GatherDesc:
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [5, 7]),
-        og.TensorDesc(index_type, [1, 40]),
-        og.TensorDesc(data_type, [5, 40]),
-        axis=1,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: {data_type} 5x7, {index_type} 1x40, {data_type} 5x40, 1, 1"
     )
 
 
@@ -58,24 +55,12 @@ def test_wild_indices_are_partly_in_range_and_no_error_is_drawn() -> None:
 
 
 def test_a_single_wild_index_is_out_of_range() -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("UINT8", [3]),
-        og.TensorDesc("UINT32", [1]),
-        og.TensorDesc("UINT8", [1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor("GATHER: UINT8 3, UINT32 1, UINT8 1, 0, 1")
     _, _, wild = drawn(desc, "clamp")
     assert not all_in_range(desc, wild.indices)
 
 
 def test_nothing_is_drawn_of_more_than_32_mib() -> None:
     rows = MAX_DRAWN_BYTES // 4
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [rows]),
-        og.TensorDesc("INT64", [1]),
-        og.TensorDesc("FLOAT32", [1]),
-        axis=0,
-        index_dimensions=1,
-    )
+    desc = descriptor(f"GATHER: FLOAT32 {rows}, INT64 1, FLOAT32 1, 0, 1")
     assert [*drawn(desc, "clamp")] == []

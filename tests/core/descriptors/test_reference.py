@@ -6,16 +6,22 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import message_of
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.options import OutOfRange
+
+Compute = Callable[..., Array]
 
 
 def source(
@@ -118,40 +124,36 @@ def gather(
     data_type: str = "FLOAT32", index_type: str = "UINT32", total: int = 0
 ) -> og.GatherDesc:
     """Return a small GATHER along the second axis."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [2, 3], total_tensor_size_in_bytes=total),
-        og.TensorDesc(index_type, [1, 1]),
-        og.TensorDesc(data_type, [2, 1]),
-        axis=1,
-        index_dimensions=1,
-    )
+    data = f"{data_type} 2x3 bytes {total}"
+    return descriptor(f"GATHER: {data}, {index_type} 1x1, {data_type} 2x1, 1, 1")
 
 
-@pytest.mark.parametrize(
-    ("index_type", "index", "policy", "expected"),
-    [
-        ("UINT32", 2**32 - 1, "clamp", [2, 5]),
-        ("UINT32", 2**32 - 1, "zero", [0, 0]),
-        ("UINT32", 2**32 - 1, "directml", [5, 2]),
-        ("UINT32", 4, "directml", [4, 5]),
-        ("UINT64", 2**64 - 1, "clamp", [2, 5]),
-        ("UINT64", 2**64 - 1, "zero", [0, 0]),
-        ("UINT64", 2**64 - 1, "directml", [2, 5]),
-        ("INT32", -4, "clamp", [0, 3]),
-        ("INT64", -1, "clamp", [2, 5]),
-        ("INT64", 2**32 - 1, "clamp", [2, 5]),
-        ("INT64", -(2**32), "clamp", [0, 3]),
-        ("INT64", 2**32 + 1, "directml", [1, 4]),
-    ],
-)
-def test_an_index_out_of_range_under_each_policy(
-    index_type: str, index: int, policy: OutOfRange, expected: list[int]
-) -> None:
+OUT_OF_RANGE = """
+UINT32 4294967295 clamp 2 5
+UINT32 4294967295 zero 0 0
+UINT32 4294967295 directml 5 2
+UINT32 4 directml 4 5
+UINT64 18446744073709551615 clamp 2 5
+UINT64 18446744073709551615 zero 0 0
+UINT64 18446744073709551615 directml 2 5
+INT32 -4 clamp 0 3
+INT64 -1 clamp 2 5
+INT64 4294967295 clamp 2 5
+INT64 -4294967296 clamp 0 3
+INT64 4294967297 directml 1 4
+"""
+"""The type of the index, the index, the policy, and the two elements."""
+
+
+@pytest.mark.parametrize("row", OUT_OF_RANGE.strip().splitlines())
+def test_an_index_out_of_range_under_each_policy(row: str) -> None:
+    index_type, index, policy, *expected = row.split()
     desc = gather(index_type=index_type)
-    data = np.arange(6, dtype=np.float32).reshape(2, 3)
-    indices = np.array([[index]], desc.indices_tensor.data_type.numpy)
+    data = ascending("FLOAT32 2x3")
+    indices = np.array([[int(index)]], desc.indices_tensor.data_type.numpy)
+    given: Any = (desc, data, indices, policy)
     for compute in (og.reference, og.run):
-        assert compute(desc, data, indices, policy).reshape(-1).tolist() == expected
+        assert compute(*given).reshape(-1).tolist() == [*map(int, expected)]
 
 
 def test_padding_reads_as_zero_under_directml() -> None:
@@ -186,12 +188,8 @@ def test_padding_ends_at_total_tensor_size_in_bytes() -> None:
 def test_padding_takes_no_memory(
     policy: OutOfRange, indices: list[int], expected: list[int]
 ) -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT64", [4], total_tensor_size_in_bytes=8 * (2**32 - 1)),
-        og.TensorDesc("INT64", [2]),
-        og.TensorDesc("FLOAT64", [2]),
-        axis=0,
-        index_dimensions=1,
+    desc = descriptor(
+        f"GATHER: FLOAT64 4 bytes {8 * (2**32 - 1)}, INT64 2, FLOAT64 2, 0, 1"
     )
     data = np.arange(1, 5, dtype=np.float64)
     tracemalloc.start()
@@ -203,75 +201,60 @@ def test_padding_takes_no_memory(
         assert compute(desc, data, np.array(indices), policy).tolist() == expected
 
 
-@pytest.mark.parametrize("compute", [og.reference, og.run])
-def test_error_names_the_first_index_out_of_range(compute: object) -> None:
-    assert callable(compute)
-    tuples = og.GatherNDDesc(
-        og.TensorDesc("INT8", [2, 3]),
-        og.TensorDesc("INT32", [2, 2]),
-        og.TensorDesc("INT8", [1, 2]),
-        2,
-        2,
-    )
-    data = np.zeros((2, 3), np.int8)
-    for indices, message in (
+either = pytest.mark.parametrize("compute", [og.reference, og.run])
+DATA, INDICES = np.zeros((2, 3), np.float32), np.zeros((1, 1), np.uint32)
+
+
+@either
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
         ([[0, 2], [2, 0]], "IndicesTensor[1,0] must be in [-2, 2), got 2"),
         ([[0, -4], [9, 0]], "IndicesTensor[0,1] must be in [-3, 3), got -4"),
-    ):
-        with pytest.raises(og.IndexOutOfRangeError) as caught:
-            compute(tuples, data, np.array(indices, np.int32), "error")
-        assert str(caught.value) == message
-    with pytest.raises(og.IndexOutOfRangeError) as caught:
-        compute(
-            gather(index_type="UINT64"),
-            np.zeros((2, 3), np.float32),
-            np.array([[2**64 - 1]], np.uint64),
-            "error",
-        )
-    assert (
-        str(caught.value)
-        == "IndicesTensor[0,0] must be in [0, 3), got 18446744073709551615"
-    )
+    ],
+)
+def test_error_names_the_first_index_out_of_range(
+    compute: Compute, indices: list[list[int]], message: str
+) -> None:
+    desc = descriptor("GATHER_ND: INT8 2x3, INT32 2x2, INT8 1x2, 2, 2")
+    given = (desc, np.zeros((2, 3), np.int8), np.array(indices, np.int32), "error")
+    assert message_of(og.IndexOutOfRangeError, compute, *given) == message
 
 
-@pytest.mark.parametrize("compute", [og.reference, og.run])
+@either
+def test_error_names_an_unsigned_index_out_of_range(compute: Compute) -> None:
+    indices = np.array([[2**64 - 1]], np.uint64)
+    given = (gather(index_type="UINT64"), DATA, indices, "error")
+    rule = "IndicesTensor[0,0] must be in [0, 3), got 18446744073709551615"
+    assert message_of(og.IndexOutOfRangeError, compute, *given) == rule
+
+
+@either
 @pytest.mark.parametrize(
     ("data", "indices", "message"),
     [
         (
             np.zeros((2, 3)),
-            np.zeros((1, 1), np.uint32),
+            INDICES,
             "InputTensor must be an array of float32 (2, 3), got float64 (2, 3)",
         ),
         (
             np.zeros(6, np.float32),
-            np.zeros((1, 1), np.uint32),
+            INDICES,
             "InputTensor must be an array of float32 (2, 3), got float32 (6,)",
         ),
-        (
-            np.zeros((2, 3), np.float32),
-            [[-1]],
-            "IndicesTensor: element [0, 0] must fit UINT32, got -1",
-        ),
+        (DATA, [[-1]], "IndicesTensor: element [0, 0] must fit UINT32, got -1"),
     ],
 )
 def test_array_must_fit_its_tensor(
-    compute: object, data: object, indices: object, message: str
+    compute: Compute, data: object, indices: object, message: str
 ) -> None:
-    assert callable(compute)
-    with pytest.raises(og.DescriptorError) as caught:
-        compute(gather(), data, indices)
-    assert str(caught.value) == message
+    assert message_of(og.DescriptorError, compute, gather(), data, indices) == message
 
 
-@pytest.mark.parametrize("compute", [og.reference, og.run])
-def test_policy_must_be_known(compute: object) -> None:
-    assert callable(compute)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        compute(
-            gather(), np.zeros((2, 3), np.float32), np.zeros((1, 1), np.uint32), "wrap"
-        )
-    assert (
-        str(caught.value)
-        == "out_of_range must be one of clamp, error, zero, directml, got 'wrap'"
+@either
+def test_policy_must_be_known(compute: Compute) -> None:
+    given = (gather(), DATA, INDICES, "wrap")
+    assert message_of(og.OnnxGatherError, compute, *given) == (
+        "out_of_range must be one of clamp, error, zero, directml, got 'wrap'"
     )

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 from build_hook import load_build_hook
+from messages import message_of
 from rings import one_quick_in
 
 import onnxgather as og
@@ -42,11 +43,8 @@ def test_both_libraries_are_there() -> None:
 def test_a_variable_hides_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
     assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
-    with pytest.raises(og.ProviderError) as error:
-        og.custom_ops_library()
-    assert (
-        str(error.value)
-        == "the native kernels must be there, but ONNXGATHER_NATIVE is 0"
+    assert message_of(og.ProviderError, og.custom_ops_library) == (
+        "the native kernels must be there, but ONNXGATHER_NATIVE is 0"
     )
 
 
@@ -58,11 +56,8 @@ def test_without_the_kernels_the_library_is_an_error(
     monkeypatch.setattr(kernels, "_WHY_NOT", tmp_path / "gone.txt")
     monkeypatch.setitem(sys.modules, "onnxgather._native", None)
     assert (kernels.operators_library(), kernels.python_kernels()) == (None, None)
-    with pytest.raises(og.ProviderError) as error:
-        og.custom_ops_library()
-    assert (
-        str(error.value)
-        == "the native kernels must be there, but they are not beside onnxgather's"
+    assert message_of(og.ProviderError, og.custom_ops_library) == (
+        "the native kernels must be there, but they are not beside onnxgather's"
         " modules; install onnxgather once more"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from messages import message_of
 
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
@@ -112,9 +113,7 @@ def test_a_browsers_provider_has_a_short_name_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", OTHER_RUNTIMES)
 def test_a_runtime_that_is_no_provider_says_what_runs_it(name: str) -> None:
-    with pytest.raises(ProviderError) as caught:
-        find_provider(name)
-    assert str(caught.value) == (
+    assert message_of(ProviderError, find_provider, name) == (
         f"provider must be one of {NAMES}, got {name!r}, a runtime that is no provider"
         f" of ONNX Runtime; its lane runs cases: onnxgather check --lanes {name}"
     )

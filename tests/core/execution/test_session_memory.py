@@ -13,7 +13,10 @@ import onnxruntime
 import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES
-from onnx import TensorProto, helper
+from dlpack_arrays import Exported
+from messages import message_of
+from onnx_texts import model_of
+from short_descriptors import ascending
 
 import onnxgather as og
 from onnxgather.core.options import TARGETS
@@ -26,20 +29,12 @@ WANTED = DATA[:, [2, 0]]
 def model(*outputs: str) -> onnx.ModelProto:
     """A model of any number of rows, with the sum and the product of two inputs."""
     kinds = {"sum": "Add", "product": "Mul"}
-    tensors = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", 2])
-        for name in ("a", "b", *outputs)
-    ]
-    nodes = [
-        helper.make_node(kinds[name], ["a", "b"], [name], name=name) for name in outputs
-    ]
-    graph = helper.make_graph(nodes, "g", tensors[:2], tensors[2:])
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
-    )
+    nodes = "".join(f"[{name}] {name} = {kinds[name]} (a, b) " for name in outputs)
+    typed = ", ".join(f"float[rows,2] {name}" for name in outputs)
+    return model_of(f"g (float[rows,2] a, float[rows,2] b) => ({typed}) {{ {nodes} }}")
 
 
-A: Any = np.arange(6, dtype=np.float32).reshape(3, 2)
+A: Any = ascending("FLOAT32 3x2")
 B: Any = np.full((3, 2), 5, np.float32)
 
 
@@ -74,17 +69,8 @@ class TestModels:
         assert og.Session(given).run(A).tobytes() == (A + B).tobytes()
 
     def test_texts_pass(self) -> None:
-        x, y = (
-            helper.make_tensor_value_info(name, TensorProto.STRING, [2])
-            for name in "xy"
-        )
-        graph = helper.make_graph(
-            [helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y]
-        )
-        imports = [helper.make_opsetid("", 17)]
-        session = og.Session(
-            helper.make_model(graph, ir_version=8, opset_imports=imports)
-        )
+        graph = "g (string[2] x) => (string[2] y) { y = Identity (x) }"
+        session = og.Session(model_of(graph))
         assert session.run(np.array(["a", "bc"])).tolist() == ["a", "bc"]
 
     @pytest.mark.parametrize(
@@ -106,9 +92,10 @@ class TestModels:
         ],
     )  # fmt: skip
     def test_inputs_that_do_not_fit_are_refused(self, given: Any, message: str) -> None:
-        with pytest.raises(og.DescriptorError) as caught:
-            og.Session(model("sum")).run(*given)
-        assert str(caught.value) == message
+        assert (
+            message_of(og.DescriptorError, lambda: og.Session(model("sum")).run(*given))
+            == message
+        )
 
     @pytest.mark.parametrize(
         ("source", "options", "message"),
@@ -127,9 +114,9 @@ class TestModels:
     def test_what_is_no_source_or_option_is_refused(
         self, source: Any, options: Any, message: str
     ) -> None:
-        with pytest.raises(og.OnnxGatherError) as caught:
-            og.Session(source, **options)
-        assert str(caught.value) == message.format(targets=", ".join(TARGETS))
+        assert message_of(og.OnnxGatherError, og.Session, source, **options) == (
+            message.format(targets=", ".join(TARGETS))
+        )
 
     def test_options_reach_the_provider(self, monkeypatch: pytest.MonkeyPatch) -> None:
         given, make = list[Any](), runtime.InferenceSession
@@ -145,9 +132,9 @@ class TestModels:
     def test_a_closed_session_says_so(self) -> None:
         with og.Session(DESC) as session:
             session.run(DATA, INDICES)
-        with pytest.raises(og.ProviderError) as caught:
-            session.run(DATA, INDICES)
-        assert str(caught.value) == "the session on CPUExecutionProvider is closed"
+        assert message_of(og.ProviderError, session.run, DATA, INDICES) == (
+            "the session on CPUExecutionProvider is closed"
+        )
 
 
 class TestMemory:
@@ -211,10 +198,9 @@ class TestMemory:
         ):
             given = OrtValue.ortvalue_from_numpy(indices)
             if policy == "error" and indices.max() > 2:
-                with pytest.raises(og.IndexOutOfRangeError) as caught:
-                    session.run(DATA, given)
                 assert (
-                    str(caught.value) == "IndicesTensor[0,0] must be in [0, 3), got 9"
+                    message_of(og.IndexOutOfRangeError, session.run, DATA, given)
+                    == "IndicesTensor[0,0] must be in [0, 3), got 9"
                 )
             else:
                 wanted = og.reference(DESC, DATA, indices, policy)
@@ -244,18 +230,3 @@ class TestMemory:
         for thread in threads:
             thread.join()
         assert not wrong
-
-
-class Exported:
-    """An array that is seen by DLPack alone."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """Return what the array exports."""
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        """Return that it is on the CPU."""
-        return self.array.__dlpack_device__()

@@ -12,12 +12,13 @@ import numpy as np
 import onnx
 import pytest
 from command_line import DATA_4X3, outcome
-from corpus_cases import corpus
+from corpus_cases import corpus, descriptor_cases
 from folders import MODELS, ROOT
+from short_descriptors import ascending, descriptor
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase, smallest_case
+from onnxgather.checking.cases import smallest_case
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.python import ModelLane
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -99,11 +100,8 @@ def test_the_target_has_no_operator_that_the_provider_lacks() -> None:
     }
     wide = (np.dtype(np.int64), np.dtype(np.uint64))
     seen = 0
-    for case in corpus():
-        if not isinstance(case, DescriptorCase) or case.data_type not in (
-            "FLOAT32",
-            "INT32",
-        ):
+    for case in descriptor_cases():
+        if case.data_type not in ("FLOAT32", "INT32"):
             continue
         if case.index_type == "UINT64":
             continue  # which the provider lacks
@@ -166,12 +164,8 @@ def test_every_bit_of_every_data_type_is_moved(
         )
         bits[16:32] &= 0xFF
     data = bits.view(data_type.numpy)
-    desc = og.GatherDesc(
-        og.TensorDesc(data_type, [64, 5]),
-        og.TensorDesc(index_type, [1, 70]),
-        og.TensorDesc(data_type, [70, 5]),
-        axis=0,
-        index_dimensions=1,
+    desc = descriptor(
+        f"GATHER: {data_type} 64x5, {index_type} 1x70, {data_type} 70x5, 0, 1"
     )
     indices = np.arange(70)[None].astype(index_type.lower())
     for policy in POLICIES:
@@ -184,11 +178,7 @@ def test_every_bit_of_every_data_type_is_moved(
 @pytest.mark.slow
 @live
 def test_int64_indices_are_clamped() -> None:
-    data, indices_tensor = (
-        og.TensorDesc("FLOAT32", [4, 3]),
-        og.TensorDesc("INT64", [1, 3]),
-    )
-    desc = og.GatherDesc(data, indices_tensor, data, axis=1, index_dimensions=1)
+    desc = descriptor("GATHER: FLOAT32 4x3, INT64 1x3, FLOAT32 4x3, 1, 1")
     indices = np.array([[7, -9, -1]])
     found = og.run(desc, DATA_4X3, indices, provider="webgpu")
     assert found.tobytes() == DATA_4X3[:, [2, 0, 2]].tobytes()
@@ -201,15 +191,8 @@ def test_int64_indices_are_clamped() -> None:
 @pytest.mark.slow
 @live
 def test_int64_indices_of_a_model_are_cast_before_they_are_reshaped() -> None:
-    data_tensor, indices_tensor = (
-        og.TensorDesc("FLOAT32", [5, 3]),
-        og.TensorDesc("INT64", [1, 4]),
-    )
-    output_tensor = og.TensorDesc("FLOAT32", [4, 3])
-    desc = og.GatherDesc(
-        data_tensor, indices_tensor, output_tensor, axis=0, index_dimensions=1
-    )
-    data = np.arange(15, dtype=np.float32).reshape(5, 3)
+    desc = descriptor("GATHER: FLOAT32 5x3, INT64 1x4, FLOAT32 4x3, 0, 1")
+    data = ascending("FLOAT32 5x3")
     indices = np.array([[4, -1, -9, 7]])
     model = og.to_onnx(desc, "directml", "webgpu")
     found = og.Session(model, "webgpu").run(data, indices)

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from agreement import EXAMPLES, POLICIES, check_model_against_reference, same
+from agreement import EXAMPLES, POLICIES, check_model_against_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import rows_of
 from rings import one_quick_in
-from strategies import Case, cases, random_data, random_indices
+from short_descriptors import descriptor
+from strategies import Case, cases, random_case, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.core.lowering import cpu, lower
@@ -57,42 +60,27 @@ def likely(draw: st.DrawFn) -> Case:
             ["gather", "elements", "repeated", "tuples", "turned", "slices"]
         )
     )
-    data = [before, n, row]
-    desc: og.Descriptor
+    data = f"{data_type} {before}x{n}x{row}"
+    output = f"{data_type} {before}x{count}x{row}"
     if kind in ("gather", "turned"):
-        strides = [1, before, before * n] if kind == "turned" else None
-        desc = og.GatherDesc(
-            og.TensorDesc(data_type, data, strides),
-            og.TensorDesc(index_type, [1, 1, count]),
-            og.TensorDesc(data_type, [before, count, row]),
-            axis=1,
-            index_dimensions=1,
-        )
+        strides = f" strides 1x{before}x{before * n}" if kind == "turned" else ""
+        fields = f"{data}{strides}, {index_type} 1x1x{count}, {output}, 1, 1"
+        desc = descriptor(f"GATHER: {fields}")
     elif kind == "tuples":
-        sizes = [n, draw(st.integers(1, 4)), row]
-        desc = og.GatherNDDesc(
-            og.TensorDesc(data_type, sizes),
-            og.TensorDesc(index_type, [1, count, 2]),
-            og.TensorDesc(data_type, [1, count, row]),
-            3,
-            2,
+        data = f"{data_type} {n}x{draw(st.integers(1, 4))}x{row}"
+        output = f"{data_type} 1x{count}x{row}"
+        desc = descriptor(
+            f"GATHER_ND: {data}, {index_type} 1x{count}x2, {output}, 3, 2"
         )
     elif kind == "slices":
         index_type = index_type if index_type.startswith("U") else f"U{index_type}"
-        desc = og.GatherElementsDesc(
-            og.TensorDesc(data_type, [3, row, n]),
-            og.TensorDesc(index_type, [3, row, count], [count, 0, 1]),
-            og.TensorDesc(data_type, [3, row, count]),
-            axis=2,
-        )
+        indices = f"{index_type} 3x{row}x{count} strides {count}x0x1"
+        fields = f"{data_type} 3x{row}x{n}, {indices}, {data_type} 3x{row}x{count}, 2"
+        desc = descriptor(f"GATHER_ELEMENTS: {fields}")
     else:
-        strides = [count, 1, 0] if kind == "repeated" else None
-        desc = og.GatherElementsDesc(
-            og.TensorDesc(data_type, data),
-            og.TensorDesc(index_type, [before, count, row], strides),
-            og.TensorDesc(data_type, [before, count, row]),
-            axis=1,
-        )
+        strides = f" strides {count}x1x0" if kind == "repeated" else ""
+        indices = f"{index_type} {before}x{count}x{row}{strides}"
+        desc = descriptor(f"GATHER_ELEMENTS: {data}, {indices}, {output}, 1")
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     wild = draw(st.sampled_from([0.0, 0.3]))
     indices = random_indices(desc, rng, wild=wild)
@@ -132,126 +120,71 @@ def test_cpu_models_equal_the_reference() -> None:
     assert sum(TAKEN.values()) > EXAMPLES / 2
 
 
-T = og.TensorDesc
+def check(
+    case: Case, policy: OutOfRange, *, known: bool = False, threads: int | None = None
+) -> None:
+    """Compare the model of a case with the reference."""
+    options: dict[str, Any] = {"known": known, "target": "cpu", "threads": threads}
+    check_model_against_reference(case, policy, 17, **options)
 
 
-def a_gather(
-    data: og.TensorDesc, index_type: str, count: int, sizes: list[int], axis: int = 1
-) -> og.Descriptor:
-    """Return a GATHER of some places along an axis."""
-    indices = T(index_type, [1] * (len(sizes) - 1) + [count])
-    return og.GatherDesc(data, indices, T(data.data_type, sizes), axis, 1)
+DIRECTED: dict[str, Any] = {
+    name: (*about.split(" | "), descriptor(desc))
+    for row, desc in rows_of("""
+repeated rows | repeated rows | clamp
+GATHER_ELEMENTS: FLOAT32 2x9x6, INT64 2x7x6 strides 7x1x0, FLOAT32 2x7x6, 1
 
+elements | elements | zero
+GATHER: UINT8 1x9, INT64 1x40, UINT8 1x40, 1, 1
 
-def an_elements(
-    data: list[int], indices: og.TensorDesc, axis: int = 1
-) -> og.Descriptor:
-    """Return a GATHER_ELEMENTS of FLOAT32."""
-    return og.GatherElementsDesc(
-        T("FLOAT32", data), indices, T("FLOAT32", indices.sizes), axis=axis
-    )
+columns | columns | zero
+GATHER: FLOAT16 5x9, INT32 1x12, FLOAT16 5x12, 1, 1
 
+narrow rows | narrow rows | clamp
+GATHER: INT16 9x2, INT64 1x20, INT16 20x2, 0, 1
 
-DIRECTED: dict[str, tuple[str, og.Descriptor, OutOfRange]] = {
-    "repeated rows": (
-        "repeated rows",
-        an_elements([2, 9, 6], T("INT64", [2, 7, 6], [7, 1, 0])),
-        "clamp",
-    ),
-    "elements": (
-        "elements",
-        a_gather(T("UINT8", [1, 9]), "INT64", 40, [1, 40]),
-        "zero",
-    ),
-    "columns": (
-        "columns",
-        a_gather(T("FLOAT16", [5, 9]), "INT32", 12, [5, 12]),
-        "zero",
-    ),
-    "narrow rows": (
-        "narrow rows",
-        a_gather(T("INT16", [9, 2]), "INT64", 20, [20, 2], axis=0),
-        "clamp",
-    ),
-    "narrow rows of tuples": (
-        "narrow rows",
-        og.GatherNDDesc(
-            T("INT32", [4, 5, 3]), T("INT64", [1, 30, 2]), T("INT32", [1, 30, 3]), 3, 2
-        ),
-        "clamp",
-    ),
-    "tuples of rows": (
-        "portable",
-        og.GatherNDDesc(
-            T("FLOAT64", [4, 5, 9]),
-            T("INT32", [1, 30, 2]),
-            T("FLOAT64", [1, 30, 9]),
-            3,
-            2,
-        ),
-        "clamp",
-    ),
-    "slices": (
-        "slices",
-        an_elements([3, 2, 9], T("UINT32", [3, 2, 8]), axis=2),
-        "clamp",
-    ),
-    "offsets": (
-        "offsets",
-        a_gather(T("INT8", [9, 70], [71, 1]), "INT64", 20, [20, 70], 0),
-        "error",
-    ),
-    "offsets of rows": (
-        "offsets",
-        a_gather(T("FLOAT32", [9, 70]), "INT64", 20, [20, 70], axis=0),
-        "directml",
-    ),
-    "offsets of tuples": (
-        "offsets",
-        og.GatherNDDesc(
-            T("UINT8", [1, 40], [1, 1]), T("INT64", [60, 2]), T("UINT8", [1, 60]), 2, 2
-        ),
-        "directml",
-    ),
-    "rows of INT64 indices": (
-        "portable",
-        a_gather(T("FLOAT32", [9, 70]), "INT64", 20, [20, 70], axis=0),
-        "clamp",
-    ),
-    "tuples of INT64 indices": (
-        "portable",
-        og.GatherNDDesc(
-            T("INT8", [4, 5, 80]), T("INT64", [1, 30, 2]), T("INT8", [1, 30, 80]), 3, 2
-        ),
-        "clamp",
-    ),
-    "rows": (
-        "portable",
-        a_gather(T("FLOAT32", [9, 70]), "UINT32", 20, [20, 70], axis=0),
-        "clamp",
-    ),
-    "a single row": (
-        "portable",
-        a_gather(T("FLOAT16", [9, 6]), "UINT32", 1, [1, 6], axis=0),
-        "clamp",
-    ),
-    "narrow elements": (
-        "portable",
-        an_elements([1, 9, 3], T("INT32", [1, 40, 3])),
-        "clamp",
-    ),
-    "elements in front of ones": (
-        "portable",
-        an_elements([4, 9, 1], T("UINT64", [4, 40, 1])),
-        "error",
-    ),
-    "strided rows": (
-        "portable",
-        a_gather(T("FLOAT32", [9, 70], [71, 1]), "INT64", 20, [20, 70], 0),
-        "zero",
-    ),
+narrow rows of tuples | narrow rows | clamp
+GATHER_ND: INT32 4x5x3, INT64 1x30x2, INT32 1x30x3, 3, 2
+
+tuples of rows | portable | clamp
+GATHER_ND: FLOAT64 4x5x9, INT32 1x30x2, FLOAT64 1x30x9, 3, 2
+
+slices | slices | clamp
+GATHER_ELEMENTS: FLOAT32 3x2x9, UINT32 3x2x8, FLOAT32 3x2x8, 2
+
+offsets | offsets | error
+GATHER: INT8 9x70 strides 71x1, INT64 1x20, INT8 20x70, 0, 1
+
+offsets of rows | offsets | directml
+GATHER: FLOAT32 9x70, INT64 1x20, FLOAT32 20x70, 0, 1
+
+offsets of tuples | offsets | directml
+GATHER_ND: UINT8 1x40 strides 1x1, INT64 60x2, UINT8 1x60, 2, 2
+
+rows of INT64 indices | portable | clamp
+GATHER: FLOAT32 9x70, INT64 1x20, FLOAT32 20x70, 0, 1
+
+tuples of INT64 indices | portable | clamp
+GATHER_ND: INT8 4x5x80, INT64 1x30x2, INT8 1x30x80, 3, 2
+
+rows | portable | clamp
+GATHER: FLOAT32 9x70, UINT32 1x20, FLOAT32 20x70, 0, 1
+
+a single row | portable | clamp
+GATHER: FLOAT16 9x6, UINT32 1x1, FLOAT16 1x6, 0, 1
+
+narrow elements | portable | clamp
+GATHER_ELEMENTS: FLOAT32 1x9x3, INT32 1x40x3, FLOAT32 1x40x3, 1
+
+elements in front of ones | portable | error
+GATHER_ELEMENTS: FLOAT32 4x9x1, UINT64 4x40x1, FLOAT32 4x40x1, 1
+
+strided rows | portable | zero
+GATHER: FLOAT32 9x70 strides 71x1, INT64 1x20, FLOAT32 20x70, 0, 1
+""")
+    for name, about in [row.split(" | ", 1)]
 }
-"""The form that is taken, for which descriptor and policy."""
+"""The form that is taken, for which policy and descriptor."""
 
 
 def test_every_form_has_a_descriptor_that_takes_it() -> None:
@@ -263,45 +196,36 @@ def test_every_form_has_a_descriptor_that_takes_it() -> None:
 def test_a_form_is_taken_and_gives_the_references_bytes(
     name: str, threads: int
 ) -> None:
-    taken, desc, policy = DIRECTED[name]
+    taken, policy, desc = DIRECTED[name]
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
-        rng = np.random.default_rng(seed)
-        case = Case(
-            desc,
-            random_data(desc.input_tensor, rng),
-            random_indices(desc, rng, wild=wild),
-        )
+        case = random_case(desc, seed, wild)
         if taken == "narrow rows" and threads > 1:
             taken = "portable"  # several threads share a Gather
         assert choice(case, policy, threads, known=False) == taken
-        check_model_against_reference(
-            case, policy, 17, known=False, target="cpu", threads=threads
-        )
+        check(case, policy, threads=threads)
+
+
+four_types = pytest.mark.parametrize(
+    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
+)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("sizes", [[6, 6], [4, 9], [3, 3, 3]])
-@pytest.mark.parametrize(
-    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
-)
+@pytest.mark.parametrize("sizes", ["6x6", "4x9", "3x3x3"])
+@four_types
 def test_tuples_laid_out_several_a_row_equal_the_reference(
     index_type: str,
-    sizes: list[int],
+    sizes: str,
     policy: OutOfRange,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(row_numbers, "WIDEST_TILE", 8)
-    rank = len(sizes)
-    tensor, output = (
-        T(index_type, [1] * (rank - 2) + [96, rank]),
-        [1] * (rank - 1) + [96],
-    )
-    desc = og.GatherNDDesc(T("INT16", sizes), tensor, T("INT16", output), rank, 2)
-    rng = np.random.default_rng(0)
-    case = Case(
-        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)
-    )
-    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+    rank = len(sizes.split("x"))
+    ones = "1x" * (rank - 2)
+    output = f"INT16 1x{ones}96"
+    indices = f"{index_type} {ones}96x{rank}"
+    desc = descriptor(f"GATHER_ND: INT16 {sizes}, {indices}, {output}, {rank}, 2")
+    check(random_case(desc), policy)
 
 
 @pytest.mark.parametrize("policy", one_quick_in(4, POLICIES))
@@ -311,22 +235,16 @@ def test_indices_of_an_axis_beyond_what_float32_counts_are_exact(
 ) -> None:
     size = 2**24 + 5
     near = [0, 1, 2**24 - 1, 2**24, 2**24 + 1, size - 2, size - 1]
-    signed = index_type == "INT64"
     wild = [size, size + 1, 2**31 + 1, 2**32 + 3, 2**63 - 1]
-    low = (
-        [-1, -2, 1 - size, -size, -size - 1, -size - 2, -(2**63)]
-        if signed
-        else [2**64 - 1]
-    )
+    low = [-1, -2, 1 - size, -size, -size - 1, -size - 2, -(2**63)]
+    if index_type == "UINT64":
+        low = [2**64 - 1]
     for values in (near, [*near, *wild, *low]):
-        desc = a_gather(
-            T("UINT8", [1, size]), index_type, len(values), [1, len(values)]
-        )
-        data = random_data(desc.input_tensor, np.random.default_rng(0))
-        indices = np.array([values], np.int64 if signed else np.uint64)
-        check_model_against_reference(
-            Case(desc, data, indices), policy, 17, known=False, target="cpu"
-        )
+        count = len(values)
+        indices = f"{index_type} 1x{count}"
+        desc = descriptor(f"GATHER: UINT8 1x{size}, {indices}, UINT8 1x{count}, 1, 1")
+        given = np.array([values], index_type.lower())
+        check(replace(random_case(desc), indices=given), policy)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -335,113 +253,57 @@ def test_indices_carried_in_float64_equal_the_reference(
     name: str, policy: OutOfRange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_numbers, "EXACT_FLOAT", 3)
-    _, desc, _ = DIRECTED[name]
-    rng = np.random.default_rng(0)
-    case = Case(
-        desc, random_data(desc.input_tensor, rng), random_indices(desc, rng, wild=0.3)
-    )
-    check_model_against_reference(case, policy, 17, known=False, target="cpu")
+    *_, desc = DIRECTED[name]
+    check(random_case(desc), policy)
 
 
 @pytest.mark.parametrize(
     ("form", "data", "output", "axis"),
-    [("columns", [5, 9], [5, 12], 1), ("narrow rows", [9, 2], [12, 2], 0)],
+    [("columns", "5x9", "5x12", 1), ("narrow rows", "9x2", "12x2", 0)],
 )
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT64", "INT32", "INT64", "INT8"])
 @pytest.mark.parametrize("index_type", ["INT64", "INT32"])
 def test_an_index_below_the_axis_gathers_zeros_whatever_the_operator(
-    index_type: str,
-    data_type: str,
-    form: str,
-    data: list[int],
-    output: list[int],
-    axis: int,
+    index_type: str, data_type: str, form: str, data: str, output: str, axis: int
 ) -> None:
     # ArrayFeatureExtractor, unlike GatherElements, counts nothing from the end.
-    desc = a_gather(T(data_type, data), index_type, 12, output, axis)
+    three = f"{data_type} {data}, {index_type} 1x12, {data_type} {output}"
+    desc = descriptor(f"GATHER: {three}, {axis}, 1")
     below = [-10, -11, -(2**31)]
-    indices = np.array(
-        [[0, 8, -1, -9, 9, 10, 2**31 - 1, *below, -5, 4]], index_type.lower()
-    )
-    case = Case(desc, random_data(desc.input_tensor, np.random.default_rng(0)), indices)
+    values = [0, 8, -1, -9, 9, 10, 2**31 - 1, *below, -5, 4]
+    case = replace(random_case(desc), indices=np.array([values], index_type.lower()))
     assert choice(case, "zero", 1, known=False) == form
-    check_model_against_reference(
-        case, "zero", 17, known=False, target="cpu", threads=1
-    )
+    check(case, "zero", threads=1)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("output", [[1, 96], [2, 48]])
-@pytest.mark.parametrize(
-    "index_type", one_quick_in(4, ["INT64", "INT32", "UINT64", "UINT32"])
-)
+@pytest.mark.parametrize("output", ["1x96", "2x48"])
+@four_types
 def test_single_bytes_gathered_in_one_row_or_several_equal_the_reference(
-    index_type: str, output: list[int], policy: OutOfRange
+    index_type: str, output: str, policy: OutOfRange
 ) -> None:
-    tensor = T(index_type, output)
-    desc = og.GatherDesc(T("UINT8", [1, 50]), tensor, T("UINT8", output), 1, 2)
+    indices = f"{index_type} {output}"
+    desc = descriptor(f"GATHER: UINT8 1x50, {indices}, UINT8 {output}, 1, 2")
     for wild in (0.0, 0.3):
-        rng = np.random.default_rng(0)
-        data = random_data(desc.input_tensor, rng)
-        case = Case(desc, data, random_indices(desc, rng, wild=wild))
-        check_model_against_reference(case, policy, 17, known=False, target="cpu")
+        check(random_case(desc, wild=wild), policy)
 
 
 LARGE = 4_000_000
+LARGE_OUTPUTS = f"""
+GATHER: FLOAT32 1000, UINT32 {LARGE}, FLOAT32 {LARGE}, 0, 1
+GATHER: FLOAT32 2000x3000, UINT32 1x2000, FLOAT32 2000x2000, 1, 1
+GATHER: FLOAT32 1000x400, INT64 1x10000, FLOAT32 10000x400, 0, 1
+GATHER: FLOAT32 1000x3, INT32 1x{LARGE}, FLOAT32 {LARGE}x3, 0, 1
+GATHER_ND: FLOAT32 1000x1000, UINT64 {LARGE}x2, FLOAT32 1x{LARGE}, 2, 2
+GATHER_ELEMENTS: FLOAT32 4x524288x2, UINT32 4x524288x2, FLOAT32 4x524288x2, 2
+GATHER: FLOAT32 2000x3000 strides 3001x1, UINT32 1x2000, FLOAT32 2000x2000, 1, 1
+"""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
-    "kind", ["elements", "columns", "rows", "narrow", "tuples", "strided", "slices"]
-)
-def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> None:
-    t, count = og.TensorDesc, LARGE
-    desc: og.Descriptor = {
-        "elements": og.GatherDesc(
-            t("FLOAT32", [1000]), t("UINT32", [count]), t("FLOAT32", [count]), 0, 1
-        ),
-        "columns": og.GatherDesc(
-            t("FLOAT32", [2000, 3000]),
-            t("UINT32", [1, 2000]),
-            t("FLOAT32", [2000, 2000]),
-            1,
-            1,
-        ),
-        "rows": og.GatherDesc(
-            t("FLOAT32", [1000, 400]),
-            t("INT64", [1, 10000]),
-            t("FLOAT32", [10000, 400]),
-            0,
-            1,
-        ),
-        "narrow": og.GatherDesc(
-            t("FLOAT32", [1000, 3]),
-            t("INT32", [1, count]),
-            t("FLOAT32", [count, 3]),
-            0,
-            1,
-        ),
-        "tuples": og.GatherNDDesc(
-            t("FLOAT32", [1000, 1000]),
-            t("UINT64", [count, 2]),
-            t("FLOAT32", [1, count]),
-            2,
-            2,
-        ),
-        "slices": og.GatherElementsDesc(
-            t("FLOAT32", [4, 2**19, 2]),
-            t("UINT32", [4, 2**19, 2]),
-            t("FLOAT32", [4, 2**19, 2]),
-            axis=2,
-        ),
-        "strided": og.GatherDesc(
-            t("FLOAT32", [2000, 3000], [3001, 1]),
-            t("UINT32", [1, 2000]),
-            t("FLOAT32", [2000, 2000]),
-            1,
-            1,
-        ),
-    }[kind]
+@pytest.mark.parametrize("text", LARGE_OUTPUTS.strip().splitlines())
+def test_no_initializer_grows_with_the_output(text: str, policy: OutOfRange) -> None:
+    desc = descriptor(text)
     model = og.to_onnx(desc, policy, "cpu")
     assert model.ByteSize() < 100_000
     assert math.prod(desc.output_tensor.sizes) >= LARGE
@@ -452,17 +314,13 @@ def test_no_initializer_grows_with_the_output(kind: str, policy: OutOfRange) -> 
 def test_a_model_of_one_known_tuple_equals_the_reference(
     tuple_: list[int], policy: OutOfRange
 ) -> None:
-    t = og.TensorDesc
-    desc = og.GatherNDDesc(
-        t("UINT8", [4, 5]), t("INT64", [1, 2]), t("UINT8", [1, 1]), 2, 1
-    )
-    data = random_data(desc.input_tensor, np.random.default_rng(0))
-    case = Case(desc, data, np.array([tuple_]))
-    check_model_against_reference(case, policy, 17, known=True, target="cpu")
+    desc = descriptor("GATHER_ND: UINT8 4x5, INT64 1x2, UINT8 1x1, 2, 1")
+    case = replace(random_case(desc), indices=np.array([tuple_]))
+    check(case, policy, known=True)
 
 
 def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> None:
-    desc = a_gather(T("FLOAT32", [1, 1000]), "UINT32", 5000, [1, 5000])
+    desc = descriptor("GATHER: FLOAT32 1x1000, UINT32 1x5000, FLOAT32 1x5000, 1, 1")
     graph = lower(desc, "clamp", target="cpu")
     assert (
         graph.choice
@@ -479,16 +337,16 @@ def test_the_graph_says_which_form_was_taken_and_why_not_those_above_it() -> Non
     assert (portable.choice, portable.passed_over) == ("", ())
 
 
-def reasons(
-    desc: og.Descriptor, policy: OutOfRange = "clamp", threads: int = 1
-) -> dict[str, str]:
-    """Return why forms are passed over."""
-    return dict(lower(desc, policy, None, "cpu", threads).passed_over)
+def reasons(text: str, policy: OutOfRange = "clamp", threads: int = 1) -> Any:
+    """Return why forms are passed over, by the name of the form."""
+    return dict(lower(descriptor(text), policy, None, "cpu", threads).passed_over)
+
+
+ROW = "GATHER: FLOAT32 1x9, UINT32 1x20, FLOAT32 1x20, 1, 1"
 
 
 def test_the_reasons_why_a_form_is_passed_over() -> None:
-    wide_rows = a_gather(T("FLOAT32", [9, 4096]), "UINT32", 20, [20, 4096], axis=0)
-    assert reasons(wide_rows) == {
+    assert reasons("GATHER: FLOAT32 9x4096, UINT32 1x20, FLOAT32 20x4096, 0, 1") == {
         "repeated rows": (
             "GATHER has one index for a row, this form joins those of elements"
         ),
@@ -498,41 +356,36 @@ def test_the_reasons_why_a_form_is_passed_over() -> None:
         "slices": "GATHER shares its indices, this form has one for each element",
         "offsets": 'the data is packed and the policy "clamp" needs no offsets',
     }
-    row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
-    why = "8 threads share a Gather, this form is the work of one"
-    assert reasons(row, threads=8)["elements"] == why
-    strided = a_gather(T("FLOAT32", [3, 9], [10, 1]), "UINT32", 20, [3, 20])
+    strided = "GATHER: FLOAT32 3x9 strides 10x1, UINT32 1x20, FLOAT32 3x20, 1, 1"
     why = "InputTensor has strides or padding, this form takes packed data"
     assert reasons(strided)["columns"] == why
-    pairs = og.GatherNDDesc(
-        T("INT8", [4, 5]), T("INT32", [30, 2]), T("INT8", [1, 30]), 2, 2
-    )
-    assert (
-        reasons(pairs, "zero")["elements"]
-        == 'the policy is "zero", this form takes clamp'
-    )
-    long = a_gather(T("FLOAT32", [1, 900]), "UINT32", 20, [1, 20])
-    why = "a zero behind the data costs a copy of 900 elements to gather 20"
-    assert reasons(long, "zero")["elements"] == why
+
+
+@pytest.mark.parametrize(
+    ("desc", "policy", "threads", "why"),
+    [
+        (ROW, "clamp", 8, "8 threads share a Gather, this form is the work of one"),
+        (
+            "GATHER_ND: INT8 4x5, INT32 30x2, INT8 1x30, 2, 2",
+            "zero",
+            1,
+            'the policy is "zero", this form takes clamp',
+        ),
+        (
+            "GATHER: FLOAT32 1x900, UINT32 1x20, FLOAT32 1x20, 1, 1",
+            "zero",
+            1,
+            "a zero behind the data costs a copy of 900 elements to gather 20",
+        ),
+    ],
+)
+def test_the_reason_why_elements_is_passed_over(
+    desc: str, policy: OutOfRange, threads: int, why: str
+) -> None:
+    assert reasons(desc, policy, threads)["elements"] == why
 
 
 def test_a_small_output_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "FEWEST_ELEMENTS", 512)
-    row = a_gather(T("FLOAT32", [1, 9]), "UINT32", 20, [1, 20])
-    assert (
-        reasons(row)["elements"] == "the output has 20 elements, a gain begins at 512"
-    )
-
-
-def test_run_takes_the_cpu_forms() -> None:
-    rng = np.random.default_rng(0)
-    desc = og.GatherNDDesc(
-        og.TensorDesc("FLOAT32", [100, 200]),
-        og.TensorDesc("INT64", [5000, 2]),
-        og.TensorDesc("FLOAT32", [1, 5000]),
-        2,
-        2,
-    )
-    data = random_data(desc.input_tensor, rng)
-    indices = random_indices(desc, rng, wild=0.1)
-    assert same(og.run(desc, data, indices), og.reference(desc, data, indices))
+    why = "the output has 20 elements, a gain begins at 512"
+    assert reasons(ROW)["elements"] == why

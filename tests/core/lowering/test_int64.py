@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
+from onnx_texts import model_of as written
 from runtime_faults import CPU_COMPARES_HALVES
 
 from onnxgather.core.descriptors.arrays import Array
@@ -42,25 +43,15 @@ def model_of(operator: str) -> tuple[bytes, dict[str, Array]]:
     """A model of an operator, whose output is INT64, and its inputs."""
     _, attributes, bounds, *_ = OPERATORS[operator]
     inputs = {"a": FIRST} if attributes or bounds else {"a": FIRST, "b": SECOND}
+    constants = [f"int64 bound{k} = {{{n}}}" for k, n in enumerate(bounds)]
     names = [*inputs, *(f"bound{k}" for k in range(len(bounds)))]
-    graph = helper.make_graph(
-        [
-            helper.make_node(operator, names, ["result"], **attributes),
-            helper.make_node("Cast", ["result"], ["y"], to=TensorProto.INT64),
-        ],
-        operator,
-        [
-            helper.make_tensor_value_info(name, TensorProto.INT64, [FIRST.size])
-            for name in inputs
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.INT64, [FIRST.size])],
-        [
-            numpy_helper.from_array(np.array(n), f"bound{k}")
-            for k, n in enumerate(bounds)
-        ],
-    )
-    imports = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    options = "".join(f" <{name} = {number}>" for name, number in attributes.items())
+    size = FIRST.size
+    typed = ", ".join(f"int64[{size}] {name}" for name in inputs)
+    model = written(f"""g ({typed}) => (int64[{size}] y) <{", ".join(constants)}> {{
+        result = {operator}{options} ({", ".join(names)})
+        y = Cast <to = {TensorProto.INT64}> (result)
+    }}""")
     return model.SerializeToString(), inputs
 
 

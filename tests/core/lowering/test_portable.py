@@ -5,19 +5,20 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 from agreement import POLICIES, check_model_against_reference
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
+from messages import rows_of
 from rings import by_ring, one_quick_in
-from strategies import Case, random_data, random_indices
+from short_descriptors import descriptor
+from strategies import random_case
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus import random_cases
 from onnxgather.core.descriptors.operators import FACTS
+from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
 from onnxgather.core.gather import gather_of
 from onnxgather.core.lowering import lower
@@ -27,36 +28,29 @@ T = og.TensorDesc
 RANDOM = by_ring(200, 1_000)
 
 
-def high_rank(
-    operator: str, data: list[int], indices: list[int], output: list[int], *numbers: int
-) -> og.Descriptor:
-    """Return a descriptor of FLOAT32, INT64 and eight dimensions, with leading ones."""
-    eight = [[1] * (8 - len(sizes)) + sizes for sizes in (data, indices, output)]
-    types = ("FLOAT32", "INT64", "FLOAT32")
-    tensors = [
-        T(data_type, sizes) for data_type, sizes in zip(types, eight, strict=True)
-    ]
-    cls: Any = og.OPERATORS[operator]
-    return cls(*tensors, *numbers)
-
-
 HIGH_RANKS = {
-    "GATHER of one index": high_rank(
-        "GATHER", [3, 3, 3, 2, 1, 3, 2, 1], [1], [3, 3, 3, 2, 1, 3, 2], 7, 0
-    ),
-    "GATHER of one index in the middle": high_rank(
-        "GATHER", [1, 2, 1, 3, 4, 3, 1, 2], [1], [1, 2, 1, 3, 3, 1, 2], 4, 0
-    ),
-    "GATHER_ND1 of three batches": high_rank(
-        "GATHER_ND1", [1, 3, 2, 3, 3, 1, 2], [1, 3, 2, 3], [1, 3, 2, 2], 7, 4, 3
-    ),
-    "GATHER_ND of elements": high_rank(
-        "GATHER_ND", [3, 4, 5], [2, 2, 2, 3], [2, 2, 2], 3, 4
-    ),
-    "GATHER_ND of one element": high_rank(
-        "GATHER_ND", [1, 2, 1, 1, 3, 1, 1, 2], [8], [1], 8, 1
-    ),
-    "GATHER_ND1 of one element": high_rank("GATHER_ND1", [4, 3], [2], [1], 2, 1, 0),
+    name: descriptor(text)
+    for name, text in rows_of("""
+GATHER of one index
+GATHER: FLOAT32 3x3x3x2x1x3x2x1, INT64 1x1x1x1x1x1x1x1, FLOAT32 1x3x3x3x2x1x3x2, 7, 0
+
+GATHER of one index in the middle
+GATHER: FLOAT32 1x2x1x3x4x3x1x2, INT64 1x1x1x1x1x1x1x1, FLOAT32 1x1x2x1x3x3x1x2, 4, 0
+
+GATHER_ND1 of three batches
+GATHER_ND1: FLOAT32 1x1x3x2x3x3x1x2, INT64 1x1x1x1x1x3x2x3,
+FLOAT32 1x1x1x1x1x3x2x2, 7, 4, 3
+
+GATHER_ND of elements
+GATHER_ND: FLOAT32 1x1x1x1x1x3x4x5, INT64 1x1x1x1x2x2x2x3, FLOAT32 1x1x1x1x1x2x2x2, 3, 4
+
+GATHER_ND of one element
+GATHER_ND: FLOAT32 1x2x1x1x3x1x1x2, INT64 1x1x1x1x1x1x1x8, FLOAT32 1x1x1x1x1x1x1x1, 8, 1
+
+GATHER_ND1 of one element
+GATHER_ND1: FLOAT32 1x1x1x1x1x1x4x3, INT64 1x1x1x1x1x1x1x2,
+FLOAT32 1x1x1x1x1x1x1x1, 2, 1, 0
+""")
 }
 """Descriptors whose node would have 9 dimensions or more if it had the output's leading
 ones."""
@@ -69,12 +63,7 @@ def test_a_node_of_high_rank_equals_the_reference(
 ) -> None:
     desc = HIGH_RANKS[name]
     for seed, wild in ((0, 0.0), (1, 0.3), (2, 1.0)):
-        rng = np.random.default_rng(seed)
-        case = Case(
-            desc,
-            random_data(desc.input_tensor, rng),
-            random_indices(desc, rng, wild=wild),
-        )
+        case = random_case(desc, seed, wild)
         # Under "directml" WebGPU's model limits offsets as UINT32, which the CPU
         # provider of ONNX Runtime 1.24 has no Where for.
         targets: list[Target] = [
@@ -91,12 +80,8 @@ def test_a_node_of_high_rank_equals_the_reference(
 def test_webgpu_s_model_sees_the_first_index_before_an_axis_at_the_limit_of_float32(
     size: int, index_type: str
 ) -> None:
-    desc = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [size], [0]),
-        og.TensorDesc(index_type, [5]),
-        og.TensorDesc("FLOAT32", [5]),
-        axis=0,
-        index_dimensions=1,
+    desc = descriptor(
+        f"GATHER: FLOAT32 {size} strides 0, {index_type} 5, FLOAT32 5, 0, 1"
     )
     data = np.array([7], np.float32)
     indices = np.array(
@@ -133,12 +118,8 @@ def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(
     node = gather_of(desc).node()
     data, indices = ("FLOAT32", node.data), ("INT64", node.indices)
     found = og.from_onnx(node.onnx, data, indices, node.number, node.number)
-    tensors = zip(
-        (desc.input_tensor, desc.indices_tensor, desc.output_tensor),
-        (found.input_tensor, found.indices_tensor, found.output_tensor),
-        strict=True,
-    )
-    for one, other in tensors:
+    pairs = zip(tensors(desc).values(), tensors(found).values(), strict=True)
+    for one, other in pairs:
         count = min(len(one.sizes), len(other.sizes))
         assert one.sizes[-count:] == other.sizes[-count:]
         assert {*one.sizes[:-count], *other.sizes[:-count]} <= {1}
@@ -146,8 +127,8 @@ def test_the_provider_rebuilds_a_descriptor_of_high_rank_but_for_leading_ones(
 
 def test_packed_data_is_gathered_by_onnx_s_own_operator() -> None:
     found: Counter[tuple[str, str]] = Counter()
-    for case in (*corpus(), *random_cases(RANDOM, 23)):
-        if not isinstance(case, DescriptorCase) or case.out_of_range == "directml":
+    for case in (*descriptor_cases(), *random_cases(RANDOM, 23)):
+        if case.out_of_range == "directml":
             continue
         desc, node = case.descriptor, gather_of(case.descriptor).node()
         graph = lower(desc, case.out_of_range)

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
+from short_descriptors import descriptor
 from strategies import Case, cases, descriptors
 
 import onnxgather as og
@@ -28,26 +29,13 @@ def tensor(*sizes: int, data_type: str = "FLOAT32") -> og.TensorDesc:
     return og.TensorDesc(data_type, sizes)
 
 
-GATHER = og.GatherDesc(
-    tensor(1, 4, 5, 3), tensor(1, 1, 2, 6, data_type="INT32"), tensor(4, 2, 6, 3), 2, 2
-)
-SCALAR = og.GatherDesc(tensor(5), tensor(1, data_type="UINT32"), tensor(1), 0, 0)
-ELEMENTS = og.GatherElementsDesc(
-    tensor(1, 3, 7), tensor(1, 2, 7, data_type="UINT64"), tensor(1, 2, 7), 1
-)
-ND = og.GatherNDDesc(
-    tensor(1, 2, 3, 4), tensor(1, 1, 5, 2, data_type="INT64"), tensor(1, 1, 5, 4), 3, 2
-)
-ND_SINGLE = og.GatherNDDesc(
-    tensor(3, 4), tensor(5, 1, data_type="UINT32"), tensor(5, 4), 2, 2
-)
-ND1 = og.GatherND1Desc(
-    tensor(1, 3, 2, 9),
-    tensor(1, 3, 4, 2, data_type="UINT32"),
-    tensor(1, 1, 3, 4),
-    3,
-    3,
-    1,
+GATHER = descriptor("GATHER: FLOAT32 1x4x5x3, INT32 1x1x2x6, FLOAT32 4x2x6x3, 2, 2")
+SCALAR = descriptor("GATHER: FLOAT32 5, UINT32 1, FLOAT32 1, 0, 0")
+ELEMENTS = descriptor("GATHER_ELEMENTS: FLOAT32 1x3x7, UINT64 1x2x7, FLOAT32 1x2x7, 1")
+ND = descriptor("GATHER_ND: FLOAT32 1x2x3x4, INT64 1x1x5x2, FLOAT32 1x1x5x4, 3, 2")
+ND_SINGLE = descriptor("GATHER_ND: FLOAT32 3x4, UINT32 5x1, FLOAT32 5x4, 2, 2")
+ND1 = descriptor(
+    "GATHER_ND1: FLOAT32 1x3x2x9, UINT32 1x3x4x2, FLOAT32 1x1x3x4, 3, 3, 1"
 )
 
 

@@ -3,10 +3,8 @@ requires, and written as modules that Node reads."""
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -15,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpus_cases import corpus
-from folders import ROOT
+from corpus_cases import descriptor_cases
 from hypothesis import given
+from messages import message_of, rows_of
 from rings import by_ring
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases, random_data, random_indices
 from webnn_interpreter import METHODS, RefusedStepError, interpret
+from webnn_modules import as_base64, needs_node, recorded
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -36,15 +36,6 @@ from onnxgather.core.lowering.webnn.steps import StepList
 from onnxgather.core.options import POLICIES, OutOfRange
 
 T = og.TensorDesc
-RECORDER = ROOT / "tests/helpers/webnn_recorder.mjs"
-
-needs_node = pytest.mark.skipif(
-    shutil.which("node") is None, reason="Node, which reads the modules, is missing"
-)
-
-
-def descriptor_cases() -> list[DescriptorCase]:
-    return [case for case in corpus() if isinstance(case, DescriptorCase)]
 
 
 def expected(
@@ -116,7 +107,7 @@ def test_of_bytes_no_step_is_beyond_what_the_specification_requires() -> None:
 
 
 def test_what_is_beyond_the_specification_is_a_sentence() -> None:
-    desc = og.GatherDesc(T("INT8", [4]), T("UINT32", [2]), T("INT8", [2]), 0, 1)
+    desc = descriptor("GATHER: INT8 4, UINT32 2, INT8 2, 0, 1")
     steps = og.to_webnn(desc, form="typed").graph.steps
     types = "float16, float32, int32, int8, uint8"
     assert list(beyond_required(steps)) == [
@@ -141,63 +132,47 @@ def test_the_interpreter_has_the_methods_of_the_table() -> None:
 # Planted mistakes.
 
 PLANTED = {
-    "GATHER": og.GatherDesc(
-        T("FLOAT32", [1, 4, 3]), T("INT64", [1, 1, 5]), T("FLOAT32", [1, 4, 5]), 2, 1
+    "GATHER": descriptor("GATHER: FLOAT32 1x4x3, INT64 1x1x5, FLOAT32 1x4x5, 2, 1"),
+    "GATHER of rows": descriptor(
+        "GATHER: FLOAT16 1x4x3 bytes 40, UINT32 1x1x5, FLOAT16 1x5x3, 1, 1"
     ),
-    "GATHER of rows": og.GatherDesc(
-        T("FLOAT16", [1, 4, 3], None, 40),
-        T("UINT32", [1, 1, 5]),
-        T("FLOAT16", [1, 5, 3]),
-        1,
-        1,
+    "GATHER_ELEMENTS": descriptor(
+        "GATHER_ELEMENTS: INT8 2x3x2, UINT64 2x4x2, INT8 2x4x2 strides 20x4x2, 1"
     ),
-    "GATHER_ELEMENTS": og.GatherElementsDesc(
-        T("INT8", [2, 3, 2]),
-        T("UINT64", [2, 4, 2]),
-        T("INT8", [2, 4, 2], [20, 4, 2]),
-        1,
+    "GATHER_ND1": descriptor(
+        "GATHER_ND1: INT32 2x3x4x2, INT64 1x2x5x2 strides 0x10x2x1,"
+        " INT32 1x2x5x2, 4, 3, 1"
     ),
-    "GATHER_ND1": og.GatherND1Desc(
-        T("INT32", [2, 3, 4, 2]),
-        T("INT64", [1, 2, 5, 2], [0, 10, 2, 1]),
-        T("INT32", [1, 2, 5, 2]),
-        4,
-        3,
-        1,
-    ),
-    "GATHER_ND": og.GatherNDDesc(
-        T("UINT16", [3, 4]), T("INT32", [6, 2]), T("UINT16", [1, 6]), 2, 2
-    ),
+    "GATHER_ND": descriptor("GATHER_ND: UINT16 3x4, INT32 6x2, UINT16 1x6, 2, 2"),
 }
-
-SAME_SIGN = "where it counts, both have the same sign"
-NOT_CLAMPED = "where it counts, the index is not clamped"
-IN_RANGE = "what the index leads to becomes zero, and both are in range"
-STRIDE_1 = "the stride of the last coordinate is 1"
-SAME_ELEMENTS = "the elements are the same, in another shape or type"
 
 NEUTRAL = {
-    ("fromEnd", "low"): SAME_SIGN,
-    ("fromEnd", "high"): SAME_SIGN,
-    ("fromEnd", "lowColumn"): SAME_SIGN,
-    ("fromEnd", "highColumn"): SAME_SIGN,
-    ("fromEnd", "indices"): SAME_SIGN,
-    ("fromEnd", "raised"): SAME_SIGN,
-    ("fromEnd", "expectedHigh"): SAME_SIGN,
-    ("wrapped", "isNegative"): SAME_SIGN,
-    ("wrapped", "isLowNegative"): SAME_SIGN,
-    ("isBeyond", "limited"): SAME_SIGN,
-    ("counted", "raised"): NOT_CLAMPED,
-    ("isAbove", "raised"): NOT_CLAMPED,
-    ("clamped", "zero"): IN_RANGE,
-    ("clamped", "isBeyond"): IN_RANGE,
-    ("column_2", "clamped"): STRIDE_1,
-    ("column_2", "wrapped"): STRIDE_1,
-    ("zeroed", "isOutside"): SAME_ELEMENTS,
-    ("zeroed", "isTupleOutside"): SAME_ELEMENTS,
-    ("rowsAndZero", "zeroed"): SAME_ELEMENTS,
+    tuple(mistake.split(" reads "))
+    for mistakes, _ in rows_of("""
+fromEnd reads low; fromEnd reads high; fromEnd reads lowColumn; fromEnd reads highColumn
+where it counts, both have the same sign
+
+fromEnd reads indices; fromEnd reads raised; fromEnd reads expectedHigh
+where it counts, both have the same sign
+
+wrapped reads isNegative; wrapped reads isLowNegative; isBeyond reads limited
+where it counts, both have the same sign
+
+counted reads raised; isAbove reads raised
+where it counts, the index is not clamped
+
+clamped reads zero; clamped reads isBeyond
+what the index leads to becomes zero, and both are in range
+
+column_2 reads clamped; column_2 reads wrapped
+the stride of the last coordinate is 1
+
+zeroed reads isOutside; zeroed reads isTupleOutside; rowsAndZero reads zeroed
+the elements are the same, in another shape or type
+""")
+    for mistake in mistakes.split("; ")
 }
-"""Mistakes that change no result: the step, what it reads by mistake, and why."""
+"""Mistakes that change no result: the step, and what it reads by mistake."""
 
 Mistake = tuple[str, str]
 
@@ -292,7 +267,7 @@ def missed_mistakes(desc: og.Descriptor, policy: OutOfRange) -> set[Mistake]:
 
 
 def test_a_mistake_in_a_step_is_caught() -> None:
-    assert missed_mistakes(PLANTED["GATHER of rows"], "clamp") <= NEUTRAL.keys()
+    assert missed_mistakes(PLANTED["GATHER of rows"], "clamp") <= NEUTRAL
 
 
 @pytest.mark.slow
@@ -301,7 +276,7 @@ def test_mistakes_in_all_steps_are_caught() -> None:
     for desc in PLANTED.values():
         for policy in POLICIES:
             missed |= missed_mistakes(desc, policy)
-    assert missed == NEUTRAL.keys()
+    assert missed == NEUTRAL
 
 
 # The form "typed".
@@ -337,43 +312,29 @@ def test_typed_programs_compute_what_the_reference_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data_type", "index_type", "message"),
-    [
-        *(
-            (
-                data_type,
-                "INT32",
-                "InputTensor.DataType must be one of FLOAT32, FLOAT16, INT64, INT32,"
-                ' INT8, UINT8 in the form "typed", as WebNN has no others for it; the'
-                f' form "bytes" has all, got {data_type}',
-            )
-            for data_type in ("FLOAT64", "INT16", "UINT16", "UINT32", "UINT64")
-        ),
-        (
-            "FLOAT32",
-            "UINT64",
-            "IndicesTensor.DataType must be one of INT64, INT32, UINT32 in the form"
-            ' "typed", as WebNN has no others for it; the form "bytes" has all, got'
-            " UINT64",
-        ),
-    ],
+    "data_type", ["FLOAT64", "INT16", "UINT16", "UINT32", "UINT64"]
 )
-def test_typed_refuses_data_types_that_webnn_lacks(
-    data_type: str, index_type: str, message: str
-) -> None:
-    desc = og.GatherDesc(T(data_type, [4]), T(index_type, [2]), T(data_type, [2]), 0, 1)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(desc, form="typed")
-    assert str(caught.value) == message
+def test_typed_refuses_data_types_that_webnn_lacks(data_type: str) -> None:
+    desc = descriptor(f"GATHER: {data_type} 4, INT32 2, {data_type} 2, 0, 1")
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc, form="typed") == (
+        "InputTensor.DataType must be one of FLOAT32, FLOAT16, INT64, INT32,"
+        ' INT8, UINT8 in the form "typed", as WebNN has no others for it; the'
+        f' form "bytes" has all, got {data_type}'
+    )
+
+
+def test_typed_refuses_indices_that_webnn_lacks() -> None:
+    desc = descriptor("GATHER: FLOAT32 4, UINT64 2, FLOAT32 2, 0, 1")
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc, form="typed") == (
+        "IndicesTensor.DataType must be one of INT64, INT32, UINT32 in the form"
+        ' "typed", as WebNN has no others for it; the form "bytes" has all, got'
+        " UINT64"
+    )
 
 
 def test_elements_that_int32_does_not_count_are_refused() -> None:
-    many = 2**31
-    tensor = T("INT8", [many])
-    desc = og.GatherDesc(tensor, T("INT32", [2]), T("INT8", [2]), 0, 1)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(desc)
-    assert str(caught.value) == (
+    desc = descriptor(f"GATHER: INT8 {2**31}, INT32 2, INT8 2, 0, 1")
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc) == (
         "InputTensor must have elements that int32 counts for WebNN, got 2147483648"
         " elements"
     )
@@ -381,19 +342,19 @@ def test_elements_that_int32_does_not_count_are_refused() -> None:
 
 def test_data_that_no_module_can_hold_are_refused() -> None:
     count = 2**28 + 1
-    desc = og.GatherDesc(T("INT8", [count]), T("INT32", [2]), T("INT8", [2]), 0, 1)
+    desc = descriptor(f"GATHER: INT8 {count}, INT32 2, INT8 2, 0, 1")
     data = np.broadcast_to(np.zeros(1, np.int8), count)
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(desc, data=data)
-    assert str(caught.value) == (
+    assert message_of(og.OnnxGatherError, og.to_webnn, desc, data=data) == (
         "data must have at most 268435456 bytes as a constant, got 268435457; build of"
         " the module takes InputTensor too"
     )
 
 
-SMALL = og.GatherDesc(
-    T("FLOAT16", [4, 3]), T("INT64", [1, 2]), T("FLOAT16", [4, 2]), 1, 1
-)
+SMALL = descriptor("GATHER: FLOAT16 4x3, INT64 1x2, FLOAT16 4x2, 1, 1")
+
+
+DATA = ascending("FLOAT16 4x3")
+INDICES = np.array([[2, -1]], np.int64)
 
 
 @pytest.mark.parametrize(
@@ -414,25 +375,21 @@ SMALL = og.GatherDesc(
     ],
 )
 def test_a_wrong_option_is_a_sentence(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.to_webnn(SMALL, **options)
-    assert str(caught.value) == message
+    assert message_of(og.OnnxGatherError, og.to_webnn, SMALL, **options) == message
 
 
 # The program as data.
 
 
 def test_the_data_may_be_a_constant() -> None:
-    rng = np.random.default_rng(41)
     for case in descriptor_cases()[:: by_ring(60, 5)]:
         program = og.to_webnn(case.descriptor, data=case.data).to_dict()
         assert list(program["inputs"]) == ["IndicesTensor"]
         outputs = interpret(program, {"IndicesTensor": case.indices})
         right = og.reference(case.descriptor, case.data, case.indices)
         assert outputs["OutputTensor"].tobytes() == right.tobytes()
-    assert repr(og.to_webnn(SMALL, data=random_data(SMALL.input_tensor, rng))) == (
-        "<WebnnProgram of DML_OPERATOR_GATHER, 17 steps>"
-    )
+    shown = repr(og.to_webnn(SMALL, data=DATA))
+    assert shown == "<WebnnProgram of DML_OPERATOR_GATHER, 17 steps>"
 
 
 def test_json_has_the_whole_program() -> None:
@@ -462,21 +419,6 @@ def module_question(
         "constants": {},
         "outputs": {name: as_base64(array) for name, array in outputs.items()},
     }
-
-
-def as_base64(array: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
-
-
-def recorded(folder: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the modules do on a stand-in for WebNN."""
-    file = folder / "questions.json"
-    content = {"methods": list(REQUIRED_TYPES), "modules": questions}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    command = ["node", str(RECORDER), str(file)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert result.stderr == ""
-    return json.loads(result.stdout)
 
 
 def calls_of(program: WebnnProgram) -> dict[str, Any]:
@@ -546,24 +488,22 @@ def is_typed(desc: og.Descriptor) -> bool:
 
 @needs_node
 def test_a_module_takes_the_data_as_a_constant(tmp_path: Path) -> None:
-    data = np.arange(12, dtype=np.float16).reshape(4, 3)
-    indices = np.array([[2, -1]], np.int64)
-    at_build = module_question(tmp_path, 0, og.to_webnn(SMALL), data, indices)
+    at_build = module_question(tmp_path, 0, og.to_webnn(SMALL), DATA, INDICES)
     at_build["constants"] = {"InputTensor": at_build["arrays"].pop("InputTensor")}
-    program = og.to_webnn(SMALL, data=data)
-    inside = module_question(tmp_path, 1, program, data, indices)
+    program = og.to_webnn(SMALL, data=DATA)
+    inside = module_question(tmp_path, 1, program, DATA, INDICES)
     del inside["arrays"]["InputTensor"]
     given_at_build, embedded = recorded(tmp_path, [at_build, inside])
     right = at_build["outputs"]["OutputTensor"]
     for answer in (given_at_build, embedded):
         assert answer["result"] == right
-        assert answer["written"] == [as_base64(indices)]
+        assert answer["written"] == [as_base64(INDICES)]
         assert list(answer["calls"]["inputs"]) == ["IndicesTensor"]
         (constant, *_) = answer["calls"]["constants"]
         assert constant == {
             "dataType": "int8",
             "shape": [12, 2],
-            "base64": as_base64(data),
+            "base64": as_base64(DATA),
         }
     assert embedded["calls"] == calls_of(program)
 
@@ -576,9 +516,7 @@ def test_a_module_takes_the_data_as_a_constant(tmp_path: Path) -> None:
 def test_a_module_refuses_an_array_of_another_length(
     tmp_path: Path, array: Array | None, got: str
 ) -> None:
-    data = np.zeros((4, 3), np.float16)
-    indices = np.zeros((1, 2), np.int64)
-    question = module_question(tmp_path, 0, og.to_webnn(SMALL), data, indices)
+    question = module_question(tmp_path, 0, og.to_webnn(SMALL), DATA, INDICES)
     del question["arrays"]["IndicesTensor"]
     if array is not None:
         question["arrays"]["IndicesTensor"] = as_base64(array)
@@ -621,9 +559,7 @@ console.log(results.map((bytes) => [...new Int32Array(bytes.buffer)].join()).joi
 
 @needs_node
 def test_runs_that_overlap_have_their_own_results(tmp_path: Path) -> None:
-    desc = og.GatherDesc(
-        T("INT32", [1, 4]), T("INT32", [1, 2]), T("INT32", [1, 2]), 1, 1
-    )
+    desc = descriptor("GATHER: INT32 1x4, INT32 1x2, INT32 1x2, 1, 1")
     module = og.to_webnn(desc, "error").to_javascript()
     (tmp_path / "overlapping.mjs").write_text(module, encoding="utf-8")
     (tmp_path / "two.mjs").write_text(OVERLAPPING, encoding="utf-8")
@@ -634,9 +570,7 @@ def test_runs_that_overlap_have_their_own_results(tmp_path: Path) -> None:
 
 @needs_node
 def test_an_array_of_no_input_is_refused(tmp_path: Path) -> None:
-    data = np.arange(12, dtype=np.float16).reshape(4, 3)
-    indices = np.array([[2, -1]], np.int64)
-    question = module_question(tmp_path, 0, og.to_webnn(SMALL), data, indices)
+    question = module_question(tmp_path, 0, og.to_webnn(SMALL), DATA, INDICES)
     question["arrays"]["Indices"] = question["arrays"]["IndicesTensor"]
     (answer,) = recorded(tmp_path, [question])
     assert answer["error"] == "RangeError: Indices is no input of the graph"
@@ -663,12 +597,9 @@ def test_a_module_says_why_of_each_step() -> None:
 
 
 def test_constants_are_written_as_what_they_are() -> None:
-    desc = og.GatherDesc(
-        T("FLOAT32", [2, 40], [50, 1]),
-        T("INT32", [1, 40], [0, 3]),
-        T("FLOAT32", [40, 40], [41, 1]),
-        0,
-        1,
+    desc = descriptor(
+        "GATHER: FLOAT32 2x40 strides 50x1, INT32 1x40 strides 0x3,"
+        " FLOAT32 40x40 strides 41x1, 0, 1"
     )
     text = og.to_webnn(desc).to_javascript()
     steps = "Int32Array.from({length: 40}, (_, k) => 3 * k)"

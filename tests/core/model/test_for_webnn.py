@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
+from messages import message_of
 from rings import by_ring
+from short_descriptors import descriptor
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
 from onnxgather.core.lowering import positions
@@ -18,17 +19,11 @@ from onnxgather.core.options import OutOfRange
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero")
 """Those without arithmetic of UINT32, which the CPU provider lacks."""
 
-STRIDED = og.GatherDesc(
-    og.TensorDesc("INT16", [4, 3]),
-    og.TensorDesc("INT32", [1, 2]),
-    og.TensorDesc("INT16", [4, 2], [3, 1]),
-    axis=1,
-    index_dimensions=1,
-)
+STRIDED = descriptor("GATHER: INT16 4x3, INT32 1x2, INT16 4x2 strides 3x1, 1, 1")
 
 
 def test_its_gathers_are_along_axis_0_and_nothing_scatters() -> None:
-    rows = [case for case in corpus() if isinstance(case, DescriptorCase)]
+    rows = descriptor_cases()
     strided = [row for row in rows if row.descriptor.output_tensor.strides is not None]
     step = by_ring(211, 9)
     checked = 0
@@ -74,13 +69,9 @@ def test_a_mistake_in_the_map_of_a_strided_output_shows(
 
 
 def test_a_tensor_that_int32_does_not_count_is_refused() -> None:
-    desc = og.GatherElementsDesc(
-        og.TensorDesc("UINT8", [2**31]),
-        og.TensorDesc("UINT32", [2]),
-        og.TensorDesc("UINT8", [2]),
-        0,
-    )
-    with pytest.raises(OnnxGatherError) as caught:
-        to_onnx_for_webnn(desc, "error")
+    desc = descriptor(f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 2, UINT8 2, 0")
     rule = 'target "webgpu" must have tensors whose elements INT32 counts'
-    assert str(caught.value) == f"{rule}, got {2**31} elements"
+    assert (
+        message_of(OnnxGatherError, to_onnx_for_webnn, desc, "error")
+        == f"{rule}, got {2**31} elements"
+    )

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
+from messages import message_of
+from onnx_texts import model_of as written
+from short_descriptors import ascending
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -26,7 +27,7 @@ from onnxgather.core.model.given_inputs import (
 )
 from onnxgather.core.model.network import Network, read_network
 
-DATA = np.arange(20, dtype=np.float32).reshape(5, 4)
+DATA = ascending("FLOAT32 5x4")
 IDS = np.array([3, 1, 0])
 
 BOMB = """
@@ -66,16 +67,13 @@ class TestInputs:
     ) -> None:
         path = tmp_path / "x.npz"
         objects: Any = np.array([{}], object)
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
-        assert str(caught.value) == f"{path}: no such file or directory"
+        assert message_of(OnnxGatherError, read_inputs, str(path)) == (
+            f"{path}: no such file or directory"
+        )
         with path.open("wb") as file:
             np.save(file, DATA)
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
-        assert (
-            str(caught.value)
-            == f"{path}: must be an .npz file of arrays, got an .npy file, which a"
+        assert message_of(OnnxGatherError, read_inputs, str(path)) == (
+            f"{path}: must be an .npz file of arrays, got an .npy file, which a"
             " DxDispatch program names by sourcePath"
         )
         np.savez(path, objects, allow_pickle=True)
@@ -124,11 +122,10 @@ class TestInputs:
 
     def refusal(self, path: Path) -> str:
         """Return what is said of a file behind the rule."""
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
+        message = message_of(OnnxGatherError, read_inputs, str(path))
         rule = f"{path}: must be an .npz file of arrays"
-        assert str(caught.value).startswith(rule)
-        return str(caught.value).removeprefix(rule)
+        assert message.startswith(rule)
+        return message.removeprefix(rule)
 
 
 def read(array: GivenArray) -> Array:
@@ -144,15 +141,8 @@ def network_of(tmp_path: Path) -> Network:
 
 def model_of(tmp_path: Path) -> Path:
     """Write a model with the inputs `data`, [?, 4], and `ids`, [3]."""
-    node = helper.make_node("Gather", ["data", "ids"], ["y"])
-    inputs = [
-        helper.make_tensor_value_info("data", onnx.TensorProto.FLOAT, ["n", 4]),
-        helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [3]),
-    ]
-    output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "g", inputs, [output])
-    opset = helper.make_opsetid("", 17)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    nodes = "y = Gather (data, ids)"
+    model = written(f"g (float[n,4] data, int64[3] ids) => (float y) {{ {nodes} }}")
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     return path
@@ -208,9 +198,9 @@ class TestMembers:
         path = tmp_path / "x.npz"
         np.savez(path, allow_pickle=False, **arrays)
         monkeypatch.setattr(StoredArray, "read", None)
-        with pytest.raises(OnnxGatherError) as caught:
-            checked(network, read_inputs(str(path)))
-        assert str(caught.value) == message.format(model=network.path)
+        assert message_of(
+            OnnxGatherError, checked, network, read_inputs(str(path))
+        ) == (message.format(model=network.path))
 
     def test_members_have_a_limit_together(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,10 +215,11 @@ class TestMembers:
         assert arrays["ids"].tolist() == IDS.tolist()
         monkeypatch.setattr(given_inputs, "LARGEST_INPUTS", size - 1)
         monkeypatch.setattr(StoredArray, "read", None)
-        with pytest.raises(OnnxGatherError) as caught:
-            checked(network, read_inputs(str(path)))
         rule = f"its arrays must have at most {size - 1} bytes, got more"
-        assert str(caught.value) == f"{path}: {rule}"
+        stored = read_inputs(str(path))
+        assert message_of(OnnxGatherError, checked, network, stored) == (
+            f"{path}: {rule}"
+        )
 
     def test_other_byte_orders_are_read(self, tmp_path: Path) -> None:
         path = tmp_path / "x.npz"
@@ -244,22 +235,18 @@ class TestMembers:
         np.savez(path, data=DATA, ids=IDS)
         content = path.read_bytes()
         path.write_bytes(content.replace(DATA.tobytes(), DATA.tobytes()[::-1]))
-        with pytest.raises(OnnxGatherError) as caught:
-            checked(network_of(tmp_path), read_inputs(str(path)))
+        message = message_of(OnnxGatherError, read_inputs, str(path))
         why = "Bad CRC-32 for file 'data.npy'"
-        rule = "must be an .npz file of arrays"
-        assert str(caught.value) == f"{path}: {rule} ({why})"
+        assert message == f"{path}: must be an .npz file of arrays ({why})"
 
     def test_a_long_header_is_not_unpacked(self, tmp_path: Path) -> None:
         path = tmp_path / "x.npz"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             start = b"\x93NUMPY\x02\x00" + (2**31).to_bytes(4, "little")
             archive.writestr("a.npy", start + b" " * 2**20)
-        with pytest.raises(OnnxGatherError) as caught:
-            read_inputs(str(path))
-        rule = "must be an .npz file of arrays"
         why = "EOF: reading array header, expected 2147483648 bytes got 16372"
-        assert str(caught.value) == f"{path}: {rule} ({why})"
+        message = message_of(OnnxGatherError, read_inputs, str(path))
+        assert message == f"{path}: must be an .npz file of arrays ({why})"
 
     @pytest.mark.slow  # it packs 2 GB of zeros
     @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")

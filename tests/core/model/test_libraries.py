@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import compose
 from rings import by_ring
+from short_descriptors import ascending
 from strategies import Case, cases
 from whole_models import LIBRARIES, computed
 
@@ -47,7 +48,7 @@ class TestThePage:
         self, names: dict[str, Any], way: str, library: str | None
     ) -> None:
         model = names[f"with_{way}"]
-        table = np.arange(12, dtype=np.float32).reshape(4, 3)
+        table = ascending("FLOAT32 4x3")
         arrays = table, np.array([[2, 0]], np.uint32), np.array([[0], [1], [-1], [5]])
         feeds = dict(
             zip([value.name for value in model.graph.input], arrays, strict=True)

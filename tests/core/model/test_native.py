@@ -4,20 +4,21 @@ two."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
-from corpus_cases import corpus
+from corpus_cases import descriptor_cases
 from hypothesis import given
 from hypothesis import strategies as st
 from model_metadata import metadata_of
+from msgspec.structs import asdict
 from onnx import compose, helper
 from onnx.reference import ReferenceEvaluator
 from rings import one_quick_in
+from short_descriptors import ascending, descriptor
 from strategies import Case, cases
 
 import onnxgather as og
@@ -41,15 +42,13 @@ from onnxgather.core.model.write import check_model
 from onnxgather.core.options import OPSETS, POLICIES, OutOfRange
 
 T = og.TensorDesc
-DESC = og.GatherDesc(
-    T("FLOAT32", [4, 3]), T("UINT32", [1, 2]), T("FLOAT32", [4, 2]), 1, 1
-)
-DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
+DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
+DATA = ascending("FLOAT32 4x3")
 INDICES = np.array([[2, 7]], np.uint32)
 SAMPLE = [
     case
-    for case in [*corpus(), *random_cases(100, 5)]
-    if isinstance(case, DescriptorCase) and not case.name.startswith("large")
+    for case in [*descriptor_cases(), *random_cases(100, 5)]
+    if not case.name.startswith("large")
 ][::12]
 
 REGISTERED = [
@@ -279,9 +278,7 @@ def rows(
 ) -> DescriptorCase:
     """Return a gather of one row from so many; each number of rows has a body of its
     own."""
-    desc = og.GatherDesc(
-        T("INT32", [count, 2]), T(index, [1, 1]), T("INT32", [1, 2]), 0, 1
-    )
+    desc = descriptor(f"GATHER: INT32 {count}x2, {index} 1x1, INT32 1x2, 0, 1")
     data = np.arange(2 * count, dtype=np.int32).reshape(count, 2)
     return DescriptorCase(
         str(count), desc, data, np.array([[count - 1]], index.lower()), policy

@@ -13,18 +13,13 @@ import onnxruntime
 import pytest
 from onnx import compose, version_converter
 from own_models import merged_with_relu
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.model.own import drop_entries, entries_of, graph_digest, own_entry
 from onnxgather.core.options import TARGETS, Target
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [4, 3]),
-    og.TensorDesc("UINT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [4, 2]),
-    axis=1,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
 
 
 def saved_by_onnxruntime(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_programs import gather, shown, small_program
+from messages import message_of
+from small_programs import gather, shown, small_program, written
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
@@ -40,7 +41,7 @@ def part(name: str, offset: int) -> dict[str, Any]:
     return {"name": name, "elementOffset": offset // 4}
 
 
-IN_PLACE = of({"x": X, "i": I}, gather("x", "i", "x", 4, 4), shown("x"))
+IN_PLACE = parse_program(written("x = x[i]; print x"), "p.json")
 TOLD = (
     f"{rule('InputTensor')}, got bytes 0 to 15 of resource 'x', where InputTensor has 0"
     " to 15"
@@ -111,12 +112,9 @@ class TestWhatSharesBytes:
         assert printed(program) == "Resource 'x': 14, 12, 14, 11\n"
 
     def test_each_dispatch_is_judged_alone(self) -> None:
-        there = gather("x", "i", "y", 4, 4)
-        back = gather("y", "i", "x", 4, 4)
-        assert [*of({"x": X, "i": I, "y": Y}, there, back).in_place()] == []
-        again = of(
-            {"x": X, "i": I, "y": Y}, there, shown("y"), gather("y", "i", "y", 4, 4)
-        )
+        there_and_back = parse_program(written("y = x[i]; x = y[i]"), "p.json")
+        assert [*there_and_back.in_place()] == []
+        again = parse_program(written("y = x[i]; print y; y = y[i]"), "p.json")
         assert [*again.in_place()] == [
             f"{rule('InputTensor', 2)}, got bytes 0 to 15 of resource 'y', where"
             f" InputTensor has 0 to 15; {MENDING}"
@@ -139,9 +137,7 @@ class TestRefusals:
         ids=["execute", "dispatches", "program_to_onnx"],
     )
     def test_all_that_computes_a_program_refuses_it(self, use: Any) -> None:
-        with pytest.raises(og.FileFormatError) as caught:
-            use()
-        assert str(caught.value) == f"p.json: {TOLD}; {MENDING}"
+        assert message_of(og.FileFormatError, use) == f"p.json: {TOLD}; {MENDING}"
 
     def test_with_its_real_bindings_it_runs_and_is_told(self) -> None:
         notes, asked = list[str](), list[Any]()

@@ -12,8 +12,10 @@ import onnx
 import pytest
 from command_line import DATA_4X3, DESC, INDICES
 from folders import MODELS
-from onnx import helper, version_converter
+from messages import message_of
+from onnx import version_converter
 from own_models import merged_with_relu, stamped, with_wrong_bound
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
@@ -57,9 +59,7 @@ def read(path: str | Path) -> onnx.ModelProto:
 
 def refusal(source: Any) -> str:
     """The sentence with which a source is refused."""
-    with pytest.raises(OnnxGatherError) as caught:
-        load(source)
-    return str(caught.value)
+    return message_of(OnnxGatherError, load, source)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -156,12 +156,9 @@ def test_names_and_prefixes_of_a_model_are_of_no_matter() -> None:
 
 
 def test_strides_are_read_back() -> None:
-    strided = og.GatherDesc(
-        og.TensorDesc("FLOAT32", [4, 3], [1, 4]),
-        og.TensorDesc("UINT32", [1, 2], flags="DML_TENSOR_FLAG_OWNED_BY_DML"),
-        og.TensorDesc("FLOAT32", [4, 2], [3, 1]),
-        axis=1,
-        index_dimensions=1,
+    strided = descriptor(
+        "GATHER: FLOAT32 4x3 strides 1x4, UINT32 1x2 flags OWNED_BY_DML,"
+        " FLOAT32 4x2 strides 3x1, 1, 1"
     )
     (dispatch,) = load(og.to_onnx(strided)).dispatches
     assert dispatch.descriptor == strided
@@ -179,18 +176,14 @@ class TestForeign:
         assert refusal(model) == f"the model: {FOREIGN}"
 
     def test_a_model_that_was_changed_is_one_of_others(self) -> None:
-        model = with_wrong_bound(og.to_onnx(DESC))
-        assert refusal(model) == f"the model: {CHANGED}"
-
-    def test_a_network_of_ours_and_a_relu_is_one_of_others(self) -> None:
-        assert refusal(merged_with_relu(og.to_onnx(DESC))) == f"the model: {CHANGED}"
-
-    def test_a_network_of_two_of_ours_is_one_of_others(self) -> None:
         first = onnx.compose.add_prefix(og.to_onnx(DESC, "zero"), "a/")
         second = onnx.compose.add_prefix(og.to_onnx(DESC), "b/")
-        both = onnx.compose.merge_models(first, second, [])
-        assert len([*both.metadata_props]) == 2
-        assert refusal(both) == f"the model: {CHANGED}"
+        two_of_ours = onnx.compose.merge_models(first, second, [])
+        assert len([*two_of_ours.metadata_props]) == 2
+        ours_and_a_relu = merged_with_relu(og.to_onnx(DESC))
+        with_another_bound = with_wrong_bound(og.to_onnx(DESC))
+        for model in (with_another_bound, ours_and_a_relu, two_of_ours):
+            assert refusal(model) == f"the model: {CHANGED}"
 
     def test_a_native_model_without_its_functions_is_one_of_others(self) -> None:
         model = og.to_onnx(DESC, target="native")
@@ -299,49 +292,38 @@ class TestLies:
         save(model, "m.onnx")
         assert refusal("m.onnx") == f"m.onnx: {sentence}"
 
-    def test_a_descriptor_of_other_sizes_names_the_metadata(self) -> None:
-        other = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [5, 3]),
-            og.TensorDesc("UINT32", [1, 2]),
-            og.TensorDesc("FLOAT32", [5, 2]),
-            axis=1,
-            index_dimensions=1,
-        )
-        save(stamped(og.to_onnx(DESC), descriptor=og.to_dict(other)), "m.onnx")
-        assert (
-            refusal("m.onnx")
-            == "m.onnx: its metadata: the model's 'InputTensor' must be FLOAT32 [5, 3],"
-            " as InputTensor of the descriptor is, got FLOAT32 [4, 3]"
-        )
-
-    def test_a_descriptor_of_another_type_names_the_metadata(self) -> None:
-        other = og.GatherDesc(
-            DESC.input_tensor,
-            og.TensorDesc("INT64", [1, 2]),
-            DESC.output_tensor,
-            axis=1,
-            index_dimensions=1,
-        )
-        save(stamped(og.to_onnx(DESC), descriptor=og.to_dict(other)), "m.onnx")
-        assert (
-            refusal("m.onnx")
-            == "m.onnx: its metadata: the model's 'IndicesTensor' must be INT64 [1, 2],"
-            " as IndicesTensor of the descriptor is, got UINT32 [1, 2]"
-        )
+    @pytest.mark.parametrize(
+        ("other", "message"),
+        [
+            (
+                "GATHER: FLOAT32 5x3, UINT32 1x2, FLOAT32 5x2, 1, 1",
+                "the model's 'InputTensor' must be FLOAT32 [5, 3], as InputTensor of"
+                " the descriptor is, got FLOAT32 [4, 3]",
+            ),
+            (
+                "GATHER: FLOAT32 4x3, INT64 1x2, FLOAT32 4x2, 1, 1",
+                "the model's 'IndicesTensor' must be INT64 [1, 2], as IndicesTensor of"
+                " the descriptor is, got UINT32 [1, 2]",
+            ),
+        ],
+    )
+    def test_a_descriptor_of_other_tensors_names_the_metadata(
+        self, other: str, message: str
+    ) -> None:
+        lie = og.to_dict(descriptor(other))
+        save(stamped(og.to_onnx(DESC), descriptor=lie), "m.onnx")
+        assert refusal("m.onnx") == f"m.onnx: its metadata: {message}"
 
     def test_a_descriptor_that_directml_refuses_names_the_metadata(self) -> None:
         wrong = og.to_dict(DESC)
         wrong["desc"]["Axis"] = 7
         save(stamped(og.to_onnx(DESC), descriptor=wrong), "m.onnx")
-        with pytest.raises(og.DescriptorError) as caught:
-            load("m.onnx")
-        assert str(caught.value).startswith("m.onnx: its metadata: Axis must be ")
+        message = message_of(og.DescriptorError, load, "m.onnx")
+        assert message.startswith("m.onnx: its metadata: Axis must be ")
 
     def test_a_model_of_other_inputs_names_the_metadata(self) -> None:
         model = og.to_onnx(DESC)
-        model.graph.input.append(
-            helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, [1])
-        )
+        model.graph.input.append(onnx.helper.make_empty_tensor_value_info("more"))
         save(stamped(model), "m.onnx")
         assert (
             refusal("m.onnx")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
-import re
 import shutil
 import struct
 import threading
@@ -17,27 +15,25 @@ from typing import Any
 import numpy as np
 import pytest
 from folders import DATA, ROOT
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from messages import message_of
+from short_descriptors import descriptor
+from small_programs import written
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import (
     Descriptor,
-    GatherDesc,
-    GatherElementsDesc,
 )
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
-from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import (
     DescriptorError,
     FileFormatError,
     IndexOutOfRangeError,
-    OnnxGatherError,
 )
 from onnxgather.core.programs.program import (
-    DispatchCommand,
     PrintCommand,
     parse_program,
     read_program,
@@ -65,43 +61,12 @@ BROKEN_RULES = {
 
 def small() -> dict[str, Any]:
     """The smallest program: y = x[i]."""
-    return {
-        "resources": {
-            "x": {
-                "initialValuesDataType": "FLOAT32",
-                "initialValues": [11, 12, 13, 14],
-            },
-            "i": {"initialValuesDataType": "UINT32", "initialValues": [3, 1, 3, 0, 2]},
-            "y": {
-                "initialValuesDataType": "FLOAT32",
-                "initialValues": {"value": 0, "valueCount": 5},
-            },
-        },
-        "dispatchables": {
-            "g": {
-                "type": "GATHER",
-                "desc": {
-                    "InputTensor": {"DataType": "FLOAT32", "Sizes": [4]},
-                    "IndicesTensor": {"DataType": "UINT32", "Sizes": [5]},
-                    "OutputTensor": {"DataType": "FLOAT32", "Sizes": [5]},
-                    "Axis": 0,
-                    "IndexDimensions": 1,
-                },
-            }
-        },
-        "commands": [
-            {
-                "type": "dispatch",
-                "dispatchable": "g",
-                "bindings": {
-                    "InputTensor": "x",
-                    "IndicesTensor": "i",
-                    "OutputTensor": "y",
-                },
-            },
-            {"type": "print", "resource": "y"},
-        ],
-    }
+    text = written("y = x[i]; print y", i=(3, 1, 3, 0, 2), y=[0] * 5)
+    return json.loads(text)
+
+
+RIGHT = ["Resource 'y': 14, 12, 14, 11, 13"]
+"""What the smallest program prints."""
 
 
 def run(
@@ -117,6 +82,11 @@ def printed_lines(pieces: Iterable[bytes]) -> list[str]:
     return b"".join(pieces).decode("latin-1").split("\n")[:-1]
 
 
+def refusal(program: dict[str, Any] | str) -> str:
+    """The message with which a program is refused, before it runs or when it does."""
+    return message_of(FileFormatError, run, program)
+
+
 def test_the_folders_of_cases_are_not_empty():
     assert len(SAMPLES) >= 3
     assert len(INVALID) >= 100
@@ -128,12 +98,8 @@ def test_invalid_programs_say_what_is_wrong(
 ):
     first, _, _ = path.read_text("utf-8").partition("\n")
     monkeypatch.chdir(path.parent)
-    with pytest.raises(OnnxGatherError) as error:
-        read_program(path.name)
-    assert "// expect: " + str(error.value) == first
-    assert type(error.value) is (
-        DescriptorError if path.stem in BROKEN_RULES else FileFormatError
-    )
+    kind = DescriptorError if path.stem in BROKEN_RULES else FileFormatError
+    assert first == f"// expect: {message_of(kind, read_program, path.name)}"
 
 
 PRINTED = {
@@ -155,9 +121,7 @@ def test_a_sample_writes_its_file(tmp_path: Path):
     program = read_program(DATA / "dxdispatch" / "gather_nd1_batched.json")
     list(execute(program, reference, output_folder=str(tmp_path)))
     found = np.load(tmp_path / "gather_nd1_out.npy")
-    expected = np.array([0, 3, 7, 4, 9, 10], np.float16).reshape(1, 1, 3, 2)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    assert found.tobytes() == expected.tobytes()
+    assert (found.dtype, found.tolist()) == (np.float16, [[[[0, 3], [7, 4], [9, 10]]]])
     assert os.listdir(tmp_path) == ["gather_nd1_out.npy"]
 
 
@@ -171,10 +135,10 @@ def test_a_sample_writes_its_file(tmp_path: Path):
     ],
 )
 def test_files_that_cannot_be_read_are_refused(path: str, reason: str):
-    with pytest.raises(FileFormatError) as error:
-        read_program(path)
     told = path.replace("\0", r"\x00")
-    assert str(error.value).startswith(f"{told}: {reason}")
+    assert message_of(FileFormatError, read_program, path).startswith(
+        f"{told}: {reason}"
+    )
 
 
 def test_messages_show_the_path_as_given(
@@ -182,9 +146,9 @@ def test_messages_show_the_path_as_given(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.json").write_text("[]")
-    with pytest.raises(FileFormatError) as error:
-        read_program("./p.json")
-    assert str(error.value) == "./p.json: $ must have a descriptor, got an empty array"
+    assert message_of(FileFormatError, read_program, "./p.json") == (
+        "./p.json: $ must have a descriptor, got an empty array"
+    )
 
 
 OTHER_FILES = {
@@ -207,11 +171,8 @@ OTHER_FILES = {
 
 @pytest.mark.parametrize("kind", OTHER_FILES)
 def test_a_file_of_another_kind_is_called_so(kind: str):
-    with pytest.raises(FileFormatError) as error:
-        parse_program(OTHER_FILES[kind], "p")
-    assert (
-        str(error.value)
-        == f"p: must be a DxDispatch program, which is JSON, got {kind}"
+    assert message_of(FileFormatError, parse_program, OTHER_FILES[kind], "p") == (
+        f"p: must be a DxDispatch program, which is JSON, got {kind}"
     )
 
 
@@ -241,9 +202,9 @@ TOO_LARGE = (
 
 @POSIX
 def test_a_program_without_an_end_is_refused():
-    with pytest.raises(FileFormatError) as error:
-        read_program("/dev/zero")
-    assert str(error.value) == f"/dev/zero: {TOO_LARGE}"
+    assert message_of(FileFormatError, read_program, "/dev/zero") == (
+        f"/dev/zero: {TOO_LARGE}"
+    )
 
 
 @POSIX
@@ -280,60 +241,48 @@ OTHER_OPERATOR = (
 
 def test_another_operator_may_be_there_and_not_be_dispatched():
     program = with_another_operator()
-    with pytest.raises(FileFormatError) as error:
-        run(program)
-    assert str(error.value) == OTHER_OPERATOR
+    assert refusal(program) == OTHER_OPERATOR
     program["commands"].pop()
-    assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
+    assert run(program) == RIGHT
 
 
 def test_the_gathers_of_a_program_are_read_without_its_other_operators():
     program = with_another_operator()
     found = parse_program(json.dumps(program), "p.json")
-    assert list(found.dispatchables) == ["g"]
+    assert list(found.dispatchables) == ["g0"]
     assert [command.path for command in found.commands] == [
         "$.commands[0]",
         "$.commands[1]",
     ]
     assert found.left_out == ("$.dispatchables.add", "$.commands[2]")
-    del program["dispatchables"]["g"]
+    del program["dispatchables"]["g0"]
     program["commands"] = program["commands"][2:]
-    with pytest.raises(FileFormatError) as error:
-        parse_program(json.dumps(program), "p.json")
-    assert str(error.value) == OTHER_OPERATOR
+    assert refusal(program) == OTHER_OPERATOR
 
 
 def test_a_program_that_takes_too_much_memory_is_refused_before_it_takes_any():
     program = small()
-    program["resources"]["y"]["initialValues"]["valueCount"] = 2**28
-    with pytest.raises(FileFormatError) as error:
-        run(program)
-    assert (
-        str(error.value)
-        == "p.json: $.resources must take at most 1073741824 bytes when it runs, with"
+    program["resources"]["y"]["initialValues"] = {"value": 0, "valueCount": 2**28}
+    assert refusal(program) == (
+        "p.json: $.resources must take at most 1073741824 bytes when it runs, with"
         " all "
         f"resources, got {2**30 + 16 + 20}"
     )
     program = small()
-    program["resources"]["x"] = {
-        "initialValuesDataType": "UINT8",
-        "initialValues": [1, 2, 3, 4],
-    }
-    program["resources"]["y"] = {
-        "initialValuesDataType": "UINT8",
-        "initialValues": {"value": 0, "valueCount": 2**26},
-    }
-    program["dispatchables"]["g"]["desc"].update(
+    for name, values in (
+        ("x", [1, 2, 3, 4]),
+        ("y", {"value": 0, "valueCount": 2**26}),
+    ):
+        typed = {"initialValuesDataType": "UINT8", "initialValues": values}
+        program["resources"][name] = typed
+    program["dispatchables"]["g0"]["desc"].update(
         InputTensor={"DataType": "UINT8", "Sizes": [4]},
         IndicesTensor={"DataType": "UINT32", "Sizes": [2**26], "Strides": [0]},
         OutputTensor={"DataType": "UINT8", "Sizes": [2**26]},
     )
     assert len(parse_program(json.dumps(program), "p").dispatch_commands) == 1
-    with pytest.raises(FileFormatError) as error:
-        run(program)
-    assert (
-        str(error.value)
-        == "p.json: $.commands[0] must take at most 1073741824 bytes when it runs,"
+    assert refusal(program) == (
+        "p.json: $.commands[0] must take at most 1073741824 bytes when it runs,"
         f" with all resources, got {2 * (2**26 + 4) + 20 + 4 + 2 * 8 * 2**26}"
     )
 
@@ -345,7 +294,7 @@ NEAR = [
         "must be one of dispatch, print, writeFile",
         "dispatch",
     ),
-    (("commands", 0, "dispatchable"), "G", "must be the name of a dispatchable", "g"),
+    (("commands", 0, "dispatchable"), "G0", "must be the name of a dispatchable", "g0"),
     (("commands", 1, "resource"), "Y", "must be the name of a resource", "y"),
     (
         ("commands", 0, "bindings", "InputTensor"),
@@ -365,27 +314,19 @@ def test_a_name_that_is_nearly_right_gets_a_suggestion(
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = name
-    with pytest.raises(FileFormatError) as error:
-        parse_program(json.dumps(program), "p")
     where = "$" + "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path)
-    assert (
-        str(error.value) == f'p: {where} {rule}, got {name!r}; did you mean "{near}"?'
+    assert refusal(program) == (
+        f'p.json: {where} {rule}, got {name!r}; did you mean "{near}"?'
     )
 
 
 def test_a_tensor_and_a_flag_that_are_nearly_right_get_a_suggestion():
     program = small()
     program["commands"][0]["bindings"]["InputTesnor"] = "x"
-    with pytest.raises(
-        FileFormatError, match=r"""got 'InputTesnor'; did you mean "InputTensor"\?$"""
-    ):
-        parse_program(json.dumps(program), "p")
+    assert refusal(program).endswith("got 'InputTesnor'; did you mean \"InputTensor\"?")
     program = small()
-    program["dispatchables"]["g"]["executionFlags"] = "DML_EXECUTION_FLAG_NON"
-    with pytest.raises(
-        FileFormatError, match=r'did you mean "DML_EXECUTION_FLAG_NONE"\?$'
-    ):
-        parse_program(json.dumps(program), "p")
+    program["dispatchables"]["g0"]["executionFlags"] = "DML_EXECUTION_FLAG_NON"
+    assert refusal(program).endswith('did you mean "DML_EXECUTION_FLAG_NONE"?')
 
 
 def test_repeated_entries_are_all_read_and_the_last_counts():
@@ -393,16 +334,14 @@ def test_repeated_entries_are_all_read_and_the_last_counts():
     doubled = text.replace(
         '"x": {', '"x": {"initialValuesDataType": "INT8", "initialValues": [1]}, "x": {'
     )
-    assert run(doubled) == ["Resource 'y': 14, 12, 14, 11, 13"]
+    assert run(doubled) == RIGHT
     broken = text.replace('"x": {', '"x": {}, "x": {')
-    with pytest.raises(FileFormatError) as error:
-        run(broken)
-    assert str(error.value) == "p.json: $.resources.x.initialValues is required"
+    assert refusal(broken) == ("p.json: $.resources.x.initialValues is required")
 
 
 def test_the_first_of_repeated_fields_counts():
     text = json.dumps(small()).replace('"Axis": 0', '"Axis": 0, "Axis": 9')
-    assert run(text) == ["Resource 'y': 14, 12, 14, 11, 13"]
+    assert run(text) == RIGHT
 
 
 def test_commands_run_in_order_and_names_ignore_case():
@@ -429,7 +368,7 @@ def test_a_binding_starts_at_its_offset_and_ignores_element_count():
         {**source, "elementOffset": 1, "elementSizeInBytes": 16},
     ):
         program["commands"][0]["bindings"]["InputTensor"] = binding
-        assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
+        assert run(program) == RIGHT
 
 
 @pytest.mark.parametrize(
@@ -449,17 +388,15 @@ def test_an_offset_is_a_multiple_of_16_and_of_what_its_tensor_promises(
     program["resources"]["x"]["initialValues"] = {"value": 7, "valueCount": 64}
     bindings = program["commands"][0]["bindings"]
     bindings["InputTensor"] = {"name": "x", "elementOffset": offset // 4}
-    tensor = program["dispatchables"]["g"]["desc"]["InputTensor"]
+    tensor = program["dispatchables"]["g0"]["desc"]["InputTensor"]
     tensor["GuaranteedBaseOffsetAlignment"] = promise
     if told is None:
         assert run(program) == ["Resource 'y': 7, 7, 7, 7, 7"]
     else:
-        with pytest.raises(FileFormatError) as caught:
-            run(program)
-        where = (
-            "$.commands[0].bindings.InputTensor: elementOffset times elementSizeInBytes"
+        assert refusal(program) == (
+            "p.json: $.commands[0].bindings.InputTensor: elementOffset times"
+            f" elementSizeInBytes must be a multiple of {told}"
         )
-        assert str(caught.value) == f"p.json: {where} must be a multiple of {told}"
 
 
 def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
@@ -472,56 +409,14 @@ def test_what_a_gather_has_no_use_for_in_a_binding_is_ignored():
     }
     program["commands"][0]["bindings"]["InputTensor"] = {"name": "x", **more}
     program["commands"][0]["threadGroupCount"] = [1, 1, 1]
-    program["dispatchables"]["g"].update(
+    program["dispatchables"]["g0"].update(
         dmlCompileType="DmlCompileGraph",
         executionFlags=[
             "DML_EXECUTION_FLAG_DISABLE_META_COMMANDS",
             "DESCRIPTORS_VOLATILE",
         ],
     )
-    assert run(program) == ["Resource 'y': 14, 12, 14, 11, 13"]
-
-
-def test_an_output_at_an_offset_leaves_the_rest_alone():
-    program = small()
-    program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
-    program["commands"][0]["bindings"]["OutputTensor"] = {
-        "name": "y",
-        "elementOffset": 4,
-    }
-    assert run(program) == ["Resource 'y': 7, 7, 7, 7, 14, 12, 14, 11, 13, 7"]
-
-
-def test_a_strided_output_writes_only_its_elements():
-    program = small()
-    program["resources"]["y"]["initialValues"] = {"value": 7, "valueCount": 10}
-    program["dispatchables"]["g"]["desc"]["OutputTensor"].update(
-        Strides=[2], TotalTensorSizeInBytes=40
-    )
-    assert run(program) == ["Resource 'y': 14, 7, 12, 7, 14, 7, 11, 7, 13, 7"]
-
-
-def test_an_owned_input_keeps_what_it_had_at_the_start():
-    program = small()
-    program["resources"]["y"]["initialValues"] = [21, 22, 23, 24, 25]
-    second = json.loads(json.dumps(program["dispatchables"]["g"]))
-    second["desc"]["InputTensor"] = {
-        "DataType": "FLOAT32",
-        "Sizes": [5],
-        "Flags": "OWNED_BY_DML",
-    }
-    second["bindings"] = {"InputTensor": "y"}
-    program["dispatchables"]["h"] = second
-    program["resources"]["z"] = program["resources"]["y"]
-    bindings = {"IndicesTensor": "i", "OutputTensor": "z"}
-    program["commands"] += [
-        {"type": "dispatch", "dispatchable": "h", "bindings": bindings},
-        {"type": "print", "resource": "z"},
-    ]
-    assert run(program) == [
-        "Resource 'y': 14, 12, 14, 11, 13",
-        "Resource 'z': 24, 22, 24, 21, 23",
-    ]
+    assert run(program) == RIGHT
 
 
 def test_dispatches_yield_the_inputs_of_each_dispatch():
@@ -533,8 +428,8 @@ def test_dispatches_yield_the_inputs_of_each_dispatch():
     program["commands"].append(again)
     found = list(parse_program(json.dumps(program), "p").dispatched(reference))
     assert [(d.path, d.dispatchable) for d in found] == [
-        ("$.commands[0]", "g"),
-        ("$.commands[2]", "g"),
+        ("$.commands[0]", "g0"),
+        ("$.commands[2]", "g0"),
     ]
     assert [d.data.tolist() for d in found] == [[11, 12, 13, 14], [12, 13, 14, 11]]
     assert [d.output.tolist() for d in found] == [
@@ -542,7 +437,7 @@ def test_dispatches_yield_the_inputs_of_each_dispatch():
         [13, 14, 11, 12, 12],
     ]
     assert [d.indices.tolist() for d in found] == [[1, 2, 3, 0, 0]] * 2
-    assert all(d.descriptor == from_dict(program["dispatchables"]["g"]) for d in found)
+    assert all(d.descriptor == from_dict(program["dispatchables"]["g0"]) for d in found)
 
 
 def test_errors_of_the_operator_name_file_and_command():
@@ -550,18 +445,21 @@ def test_errors_of_the_operator_name_file_and_command():
         raise IndexOutOfRangeError("too far")
 
     program = parse_program(json.dumps(small()), "p.json")
-    with pytest.raises(IndexOutOfRangeError) as error:
-        list(execute(program, fail, output_folder="."))
-    assert str(error.value) == "p.json: $.commands[0]: too far"
+    assert (
+        message_of(
+            IndexOutOfRangeError,
+            lambda: list(execute(program, fail, output_folder=".")),
+        )
+        == "p.json: $.commands[0]: too far"
+    )
 
 
 def test_an_operator_that_returns_something_else_is_noticed():
     program = parse_program(json.dumps(small()), "p.json")
-    with pytest.raises(DescriptorError) as error:
-        list(program.dispatched(lambda desc, data, indices: data))
-    assert (
-        str(error.value)
-        == "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
+    assert message_of(
+        DescriptorError, list, program.dispatched(lambda desc, data, indices: data)
+    ) == (
+        "p.json: $.commands[0]: OutputTensor must be an array of float32 (5,), got"
         " float32 (4,)"
     )
 
@@ -571,46 +469,22 @@ def test_lack_of_memory_in_an_operator_is_our_error():
         raise MemoryError
 
     program = parse_program(json.dumps(small()), "p.json")
-    with pytest.raises(FileFormatError) as error:
-        list(program.dispatched(fail))
-    assert (
-        str(error.value) == "p.json: $.commands[0]: there is no memory for its tensors"
+    assert message_of(FileFormatError, list, program.dispatched(fail)) == (
+        "p.json: $.commands[0]: there is no memory for its tensors"
     )
 
 
-def shown(data_type: str, values: bytes, *, verbose: bool = False) -> str:
+def shown_line(data_type: str, values: bytes, *, verbose: bool = False) -> str:
     content = np.frombuffer(values, np.uint8)
     pieces = printed("r", TensorDataType(data_type), content, verbose=verbose)
     return b"".join(pieces).decode("latin-1").removesuffix("\n")
 
 
 @pytest.mark.parametrize(
-    ("data_type", "values", "line"),
-    [
-        ("INT16", struct.pack("<3h", 1, -2, 300), "1, -2, 300"),
-        ("UINT64", struct.pack("<2Q", 0, 2**64 - 1), "0, 18446744073709551615"),
-        (
-            "FLOAT32",
-            struct.pack("<4f", 0.1, 1e20, 1234567, -0.0),
-            "0.1, 1e+20, 1.23457e+06, -0",
-        ),
-        ("FLOAT64", struct.pack("<3d", 1e-5, 1e300, 1 / 3), "1e-05, 1e+300, 0.333333"),
-        (
-            "FLOAT16",
-            struct.pack("<3e", 0.1, 65504, 6e-8),
-            "0.0999756, 65504, 5.96046e-08",
-        ),
-        ("FLOAT32", struct.pack("<2f", float("inf"), float("-inf")), "inf, -inf"),
-        ("UINT8", b"AB\xe9", "A, B, \xe9"),
-        ("INT8", b"A\x00B", "A, "),
-        ("UINT8", b"\x00", ""),
-        ("FLOAT32", b"\1\2\3", ""),
-    ],
+    ("data_type", "values"), [("UINT8", b"\0"), ("FLOAT32", b"abc")]
 )
-def test_values_are_printed_as_cpp_streams_print_them(
-    data_type: str, values: bytes, line: str
-):
-    assert shown(data_type, values) == f"Resource 'r': {line}"
+def test_a_nul_and_a_part_of_an_element_print_nothing(data_type: str, values: bytes):
+    assert shown_line(data_type, values) == "Resource 'r': "
 
 
 @pytest.mark.parametrize(
@@ -630,18 +504,22 @@ def test_values_are_printed_as_cpp_streams_print_them(
     ],
 )
 def test_nans_are_printed_as_on_windows(data_type: str, bits: str, line: str):
-    assert shown(data_type, bytes.fromhex(bits)) == f"Resource 'r': {line}"
+    assert shown_line(data_type, bytes.fromhex(bits)) == f"Resource 'r': {line}"
 
 
 def test_verbose_prints_position_and_bits():
     assert (
-        shown("FLOAT32", struct.pack("<2f", 1, 5e-45), verbose=True)
+        shown_line("FLOAT32", struct.pack("<2f", 1, 5e-45), verbose=True)
         == "Resource 'r':\n[0] 1 (0x3F800000)\n[1] 5.60519e-45 (0x       4)\n"
     )
-    lines = shown("INT16", struct.pack("<10h", *range(-1, 9)), verbose=True).split("\n")
+    lines = shown_line("INT16", struct.pack("<10h", *range(-1, 9)), verbose=True).split(
+        "\n"
+    )
     assert lines[1] == "[ 0] -1 (0xFFFF)"
     assert lines[10] == "[ 9] 8 (0x   8)"
-    assert shown("INT8", b"A\0", verbose=True) == "Resource 'r':\n[0] A (0x41)\n[1] "
+    assert (
+        shown_line("INT8", b"A\0", verbose=True) == "Resource 'r':\n[0] A (0x41)\n[1] "
+    )
 
 
 def test_print_stops_at_the_initial_count_and_names_are_bytes():
@@ -664,17 +542,10 @@ def write(target: str, **more: Any) -> dict[str, Any]:
     return program
 
 
-def test_files_are_written_raw_or_as_npy(tmp_path: Path):
-    values = np.array([14, 12, 14, 11, 13], np.float32)
-    run(write("deep/er/y.bin"), tmp_path)
-    assert (tmp_path / "deep" / "er" / "y.bin").read_bytes() == values.tobytes()
-    run(write("y.NPY", dimensions=[1, 5]), tmp_path)
-    found = np.load(tmp_path / "y.NPY")
-    assert (found.dtype, found.shape, found.tobytes()) == (
-        values.dtype,
-        (1, 5),
-        values.tobytes(),
-    )
+def test_a_file_is_written_as_npy(tmp_path: Path):
+    run(write("deep/er/y.NPY", dimensions=[1, 5]), tmp_path)
+    found = np.load(tmp_path / "deep" / "er" / "y.NPY")
+    assert (found.dtype, found.tolist()) == (np.float32, [[14, 12, 14, 11, 13]])
 
 
 def test_an_npy_file_without_dimensions_has_the_padding_too(tmp_path: Path):
@@ -688,32 +559,10 @@ def test_an_npy_file_without_dimensions_has_the_padding_too(tmp_path: Path):
 
 
 @POSIX
-def test_files_outside_the_output_folder_are_refused_before_anything_runs(
-    tmp_path: Path,
-):
-    folder = tmp_path / "out"
-    folder.mkdir()
-    outside = str(tmp_path / "y.bin")
-    for target in ("../y.bin", outside):
-        program = parse_program(json.dumps(write(target)), "p.json")
-        with pytest.raises(FileFormatError) as error:
-            execute(program, reference, output_folder=str(folder))
-        assert str(error.value) == (
-            "p.json: $.commands[1].targetPath must stay in the output folder, got "
-            + repr(target if len(target) <= 60 else target[:60] + "...")
-        )
-        assert not os.path.exists(outside)
-        run(write(target), folder, allow_outside=True)
-        os.remove(outside)
-
-
-@POSIX
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(FileFormatError) as error:
-        run(write("file/y.bin"), tmp_path)
-    assert (
-        str(error.value) == "p.json: $.commands[1].targetPath: file exists: file/y.bin"
+    assert message_of(FileFormatError, run, write("file/y.bin"), tmp_path) == (
+        "p.json: $.commands[1].targetPath: file exists: file/y.bin"
     )
     assert os.listdir(tmp_path) == ["file"]
 
@@ -724,9 +573,7 @@ def test_a_program_reads_its_files_beside_it(tmp_path: Path):
     np.save(tmp_path / "x.npy", np.array([11, 12, 13, 14], np.float32))
     (tmp_path / "p.json").write_text(json.dumps(program))
     read = read_program(tmp_path / "p.json")
-    assert printed_lines(execute(read, reference, output_folder=".")) == [
-        "Resource 'y': 14, 12, 14, 11, 13"
-    ]
+    assert printed_lines(execute(read, reference, output_folder=".")) == RIGHT
     (tmp_path / "sub").mkdir()
     shutil.move(tmp_path / "x.npy", tmp_path / "y.npy")
     program["resources"]["x"]["initialValues"] = {"sourcePath": "../y.npy"}
@@ -739,11 +586,9 @@ def test_a_program_reads_its_files_beside_it(tmp_path: Path):
 
 
 def test_write_program_is_laid_out_for_people():
-    desc = from_dict(small()["dispatchables"]["g"])
-    data, indices = (
-        np.array([1, 2.5, -0.0, -3], np.float32),
-        np.array([3, 1, 3, 0, 2], np.uint32),
-    )
+    desc = from_dict(small()["dispatchables"]["g0"])
+    data = np.array([1, 2.5, -0.0, -3], np.float32)
+    indices = np.array([3, 1, 3, 0, 2], np.uint32)
     text = write_program(desc, data, indices, comment="One.\n\nTwo.")
     assert text.startswith("// One.\n//\n// Two.\n{\n")
     assert '"initialValues": [1, 2.5, -0.0, -3]' in text
@@ -756,12 +601,9 @@ def test_write_program_is_laid_out_for_people():
 @pytest.mark.parametrize("data_type", TensorDataType)
 def test_write_program_keeps_every_bit(data_type: TensorDataType):
     count = 300
-    desc = GatherDesc(
-        TensorDesc(data_type, [count], total_tensor_size_in_bytes=count * 8 + 64),
-        TensorDesc("INT64", [2], flags="OWNED_BY_DML"),
-        TensorDesc(data_type, [2], [7], 100),
-        axis=0,
-        index_dimensions=1,
+    desc = descriptor(
+        f"GATHER: {data_type} {count} bytes {count * 8 + 64},"
+        f" INT64 2 flags OWNED_BY_DML, {data_type} 2 strides 7 bytes 100, 0, 1"
     )
     generator = np.random.default_rng(7)
     data = np.frombuffer(generator.bytes(count * data_type.size), data_type.numpy)
@@ -783,9 +625,7 @@ def test_write_program_keeps_every_bit(data_type: TensorDataType):
 )
 def test_write_program_keeps_any_float(bits: list[int], width: int):
     kind = TensorDataType(f"FLOAT{width}")
-    desc = GatherDesc(
-        TensorDesc(kind, [4]), TensorDesc("UINT32", [1]), TensorDesc(kind, [1]), 0, 1
-    )
+    desc = descriptor(f"GATHER: {kind} 4, UINT32 1, {kind} 1, 0, 1")
     data = np.array([b % 2**width for b in bits], f"u{width // 8}").view(kind.numpy)
     text = write_program(desc, data, np.zeros(1, np.uint32))
     (found,) = parse_program(text, "p").dispatched(reference)
@@ -793,22 +633,21 @@ def test_write_program_keeps_any_float(bits: list[int], width: int):
 
 
 def test_write_program_refuses_arrays_of_other_tensors():
-    desc = from_dict(small()["dispatchables"]["g"])
-    with pytest.raises(DescriptorError) as error:
-        write_program(desc, np.zeros(4, np.float32), np.zeros(5, np.int32))
+    desc = from_dict(small()["dispatchables"]["g0"])
     assert (
-        str(error.value)
+        message_of(
+            DescriptorError,
+            write_program,
+            desc,
+            np.zeros(4, np.float32),
+            np.zeros(5, np.int32),
+        )
         == "IndicesTensor must be an array of uint32 (5,), got int32 (5,)"
     )
 
 
 def test_a_long_list_is_wrapped_and_read_back():
-    desc = GatherElementsDesc(
-        TensorDesc("FLOAT32", [500]),
-        TensorDesc("UINT32", [1]),
-        TensorDesc("FLOAT32", [1]),
-        0,
-    )
+    desc = descriptor("GATHER_ELEMENTS: FLOAT32 500, UINT32 1, FLOAT32 1, 0")
     data = (np.arange(500, dtype=np.float32) - 250) * np.float32(1e-7)
     text = write_program(desc, data, np.array([499], np.uint32))
     assert max(map(len, text.splitlines())) <= 100
@@ -817,74 +656,7 @@ def test_a_long_list_is_wrapped_and_read_back():
     assert to_dict(found.descriptor) == to_dict(desc)
 
 
-TEXTS = [path.read_bytes() for path in SAMPLES] + [json.dumps(small()).encode()]
-TOKENS = re.compile(rb'"[^"]*"|[-\w.]+|[^\s\w]')
-
-
-def mutated(text: bytes, seed: int) -> bytes:
-    """Return a text in which some tokens are dropped, repeated, exchanged or
-    replaced."""
-    draw = random.Random(seed)
-    tokens = TOKENS.findall(
-        b"\n".join(line.partition(b"//")[0] for line in text.split(b"\n"))
-    )
-    fresh = [
-        b"-1",
-        b"1e99",
-        b"2.0",
-        b"null",
-        b"true",
-        b'""',
-        b"[]",
-        b"{}",
-        b"[[1]]",
-        b'"x"',
-        b"4294967296",
-        b'"deferred"',
-        b'"..\\u0000"',
-        b"\xff",
-        b"/*",
-        b"999999999",
-    ]
-    for _ in range(draw.randint(1, 3)):
-        at = draw.randrange(len(tokens))
-        match draw.randrange(4):
-            case 0:
-                del tokens[at]
-            case 1:
-                tokens.insert(at, tokens[at])
-            case 2:
-                tokens[at] = draw.choice(tokens)
-            case _:
-                tokens[at] = draw.choice(fresh)
-    return b" ".join(tokens)
-
-
-@settings(deadline=None)  # it writes files
-@given(st.sampled_from(TEXTS), st.integers(0, 2**64))
-def test_mutated_programs_run_or_raise_our_error(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes, seed: int
-):
-    changed = mutated(text, seed)
-    try:
-        program = parse_program(changed, "p.json")
-        if any(
-            resource.size_in_bytes > 2**24 for resource in program.resources.values()
-        ):
-            return
-        folder = tmp_path_factory.mktemp("out")
-        lines = b"".join(execute(program, reference, output_folder=str(folder)))
-    except OnnxGatherError as error:
-        message = str(error)
-        assert message.startswith("p.json: ")
-        return
-    assert lines.count(b"\n") >= sum(
-        not isinstance(c, DispatchCommand) for c in program.commands
-    )
-
-
 @given(st.text() | st.binary())
 def test_any_text_is_refused_or_a_program(text: str | bytes):
-    with pytest.raises(FileFormatError) as error:
-        parse_program(text, "p.json")
-    assert str(error.value).startswith("p.json: ")
+    message = message_of(FileFormatError, parse_program, text, "p.json")
+    assert message.startswith("p.json: ")

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from command_line import outcome
 from folders import MODELS
+from messages import message_of
 from random_programs import random_program
-from small_programs import gather, shown, small_program
+from small_programs import gather, shown, small_program, written
 
 import onnxgather as og
 from onnxgather.checking.lanes.directml import Host, find_host, open_host
@@ -191,17 +192,12 @@ def test_random_programs_give_the_bytes_that_run_gives_on_the_cpu(
 
 
 def test_a_binding_that_directml_refuses_is_one_sentence(host: Host) -> None:
-    desc = (
-        of({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
-        .dispatch_commands[0]
-        .descriptor
-    )
+    program = parse_program(written("y = x[i]"), "p.json")
+    desc = program.dispatch_commands[0].descriptor
     x, i, y = (np.zeros(40, np.uint8) for _ in range(3))
-    with pytest.raises(og.ProviderError) as caught:
-        host.dispatch(desc, [(x, 8), (i, 0), (y, 0)])
-    version = host.info.version
-    assert (
-        str(caught.value)
-        == f"DirectML.dll {version} must run the dispatch, but dispatch gave 0x887A0005"
+    bound: Any = [(x, 8), (i, 0), (y, 0)]
+    assert message_of(og.ProviderError, host.dispatch, desc, bound) == (
+        f"DirectML.dll {host.info.version} must run the dispatch, but dispatch gave"
+        " 0x887A0005"
     )
     assert host.dispatch(desc, [(x, 16), (i, 0), (y, 16)]).tobytes() == bytes(40)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from messages import message_of
 
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.documents import Field
@@ -23,6 +24,11 @@ INTEGERS = [t for t in TensorDataType if t.numpy.kind in "iu"]
 FLOATS = [t for t in TensorDataType if t.numpy.kind == "f"]
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="makes links and pipes")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 def read(
@@ -43,9 +49,7 @@ def content(
 def refusal(
     values: object, data_type: str | None = None, folder: str = ".", **more: Any
 ) -> str:
-    with pytest.raises(FileFormatError) as error:
-        read(values, data_type, folder, **more)
-    return str(error.value)
+    return message_of(FileFormatError, read, values, data_type, folder, **more)
 
 
 @pytest.mark.parametrize("data_type", INTEGERS)
@@ -218,13 +222,13 @@ def test_lack_of_memory_is_our_error(monkeypatch: pytest.MonkeyPatch):
 
     found = read([1], "UINT8")
     monkeypatch.setattr(np, "zeros", no_memory)
-    with pytest.raises(FileFormatError) as error:
-        found.initial_bytes()
-    assert str(error.value) == "$: there is no memory for its 4 bytes"
+    assert message_of(FileFormatError, found.initial_bytes) == (
+        "$: there is no memory for its 4 bytes"
+    )
 
 
-def save(path: Path, array: Any, version: tuple[int, int] = (1, 0)) -> None:
-    with path.open("wb") as file:
+def save(path: str, array: Any, version: tuple[int, int] = (1, 0)) -> None:
+    with open(path, "wb") as file:
         np.lib.format.write_array(file, array, version)
 
 
@@ -232,86 +236,77 @@ def save(path: Path, array: Any, version: tuple[int, int] = (1, 0)) -> None:
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_an_npy_file_is_typed(
-    tmp_path: Path,
     data_type: TensorDataType,
     version: tuple[int, int],
     order: Literal["<", ">"],
 ):
     array = np.arange(6, dtype=data_type.numpy).reshape(2, 3)
-    save(tmp_path / "x.NPY", array.astype(array.dtype.newbyteorder(order)), version)
+    save("x.NPY", array.astype(array.dtype.newbyteorder(order)), version)
     for declared in (None, data_type):
-        found = read({"sourcePath": "x.NPY"}, declared, str(tmp_path))
+        found = read({"sourcePath": "x.NPY"}, declared)
         assert found.data_type == data_type
         assert found.values.to_bytes().tobytes() == array.tobytes()
 
 
-def test_an_npy_file_of_booleans_is_int8(tmp_path: Path):
-    save(tmp_path / "x.npy", np.array([True, False]))
-    found = read({"sourcePath": "x.npy"}, None, str(tmp_path))
+def test_an_npy_file_of_booleans_is_int8():
+    save("x.npy", np.array([True, False]))
+    found = read({"sourcePath": "x.npy"})
     assert (found.data_type, found.initial_bytes().tobytes()) == ("INT8", b"\1\0\0\0")
 
 
-def test_what_follows_an_npy_array_is_kept(tmp_path: Path):
-    (tmp_path / "x.npy").write_bytes(
-        npy_header(TensorDataType.UINT8, (3,)) + b"\1\2\3\4\5"
-    )
-    assert (
-        content({"sourcePath": "x.npy"}, None, str(tmp_path), sizeInBytes=5)
-        == b"\1\2\3\4\5"
-    )
+def test_what_follows_an_npy_array_is_kept():
+    Path("x.npy").write_bytes(npy_header(TensorDataType.UINT8, (3,)) + b"\1\2\3\4\5")
+    assert content({"sourcePath": "x.npy"}, sizeInBytes=5) == b"\1\2\3\4\5"
 
 
-def test_other_files_are_raw(tmp_path: Path):
-    (tmp_path / "x.dat").write_bytes(b"\1\2\3\4\5")
+def test_other_files_are_raw():
+    Path("x.dat").write_bytes(b"\1\2\3\4\5")
+    assert content({"sourcePath": "x.dat"}, "UINT16") == b"\1\2\3\4\5\0\0\0"
     assert (
-        content({"sourcePath": "x.dat"}, "UINT16", str(tmp_path)) == b"\1\2\3\4\5\0\0\0"
-    )
-    assert (
-        refusal({"sourcePath": "x.dat"}, None, str(tmp_path))
+        refusal({"sourcePath": "x.dat"})
         == "$.initialValuesDataType is required for these values"
     )
 
 
 SOURCE = "$.initialValues.sourcePath"
-BROKEN_NPY: dict[str, tuple[bytes, str]] = {
-    "text": (b"not an array", f"{SOURCE} must be a well-formed .npy file, got 'x.npy'"),
-    "nothing": (b"", f"{SOURCE} must be a well-formed .npy file, got 'x.npy'"),
-    "header cut off": (
-        npy_header(TensorDataType.UINT8, (3,))[:40],
-        f"{SOURCE} must be a well-formed .npy file, got 'x.npy'",
-    ),
-    "header of nonsense": (
-        b"\x93NUMPY\1\0\4\0(((\n",
-        f"{SOURCE} must be a well-formed .npy file, got 'x.npy'",
-    ),
-    "data cut off": (
-        npy_header(TensorDataType.INT32, (3,)) + bytes(11),
-        f"{SOURCE}: the .npy file must hold 12 bytes for its shape, got 11",
-    ),
-    "huge shape": (
-        npy_header(TensorDataType.INT32, (2**40, 2**40)),
-        f"{SOURCE}: the .npy file must hold {2**82} bytes for its shape, got 0",
-    ),
-    "negative shape": (
-        npy_header(TensorDataType.UINT8, (-1,)),
-        f"{SOURCE}: the .npy file must hold -1 bytes for its shape, got 0",
-    ),
-    "version": (
-        b"\x93NUMPY\4\0" + bytes(60),
-        f"{SOURCE}: the .npy file must have version 1.0, 2.0 or 3.0, got 4.0",
-    ),
-    "empty": (
-        npy_header(TensorDataType.UINT8, (0,)),
-        "$.initialValues must hold at least one value, got none",
-    ),
-}
+NO_NPY = " must be a well-formed .npy file, got 'x.npy'"
+INT32_3 = npy_header(TensorDataType.INT32, (3,))
 
 
-@pytest.mark.parametrize("case", BROKEN_NPY)
-def test_broken_npy_files_are_refused(tmp_path: Path, case: str):
-    damaged, message = BROKEN_NPY[case]
-    (tmp_path / "x.npy").write_bytes(damaged)
-    assert refusal({"sourcePath": "x.npy"}, None, str(tmp_path)) == message
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (b"not an array", NO_NPY),
+        (b"", NO_NPY),
+        (INT32_3[:40], NO_NPY),
+        (b"\x93NUMPY\1\0\4\0(((\n", NO_NPY),
+        (
+            INT32_3 + bytes(11),
+            ": the .npy file must hold 12 bytes for its shape, got 11",
+        ),
+        (
+            npy_header(TensorDataType.INT32, (2**40, 2**40)),
+            f": the .npy file must hold {2**82} bytes for its shape, got 0",
+        ),
+        (
+            npy_header(TensorDataType.UINT8, (-1,)),
+            ": the .npy file must hold -1 bytes for its shape, got 0",
+        ),
+        (
+            b"\x93NUMPY\4\0" + bytes(60),
+            ": the .npy file must have version 1.0, 2.0 or 3.0, got 4.0",
+        ),
+    ],
+)
+def test_broken_npy_files_are_refused(damaged: bytes, message: str):
+    Path("x.npy").write_bytes(damaged)
+    assert refusal({"sourcePath": "x.npy"}) == SOURCE + message
+
+
+def test_an_npy_file_of_nothing_is_refused():
+    Path("x.npy").write_bytes(npy_header(TensorDataType.UINT8, (0,)))
+    rule = "$.initialValues must hold at least one value, got none"
+    assert refusal({"sourcePath": "x.npy"}) == rule
 
 
 @pytest.mark.parametrize(
@@ -333,134 +328,125 @@ def test_broken_npy_files_are_refused(tmp_path: Path, case: str):
         ),
     ],
 )
-def test_npy_files_of_something_else_are_refused(
-    tmp_path: Path, array: Any, message: str
-):
-    np.save(tmp_path / "x.npy", array, allow_pickle=True)
-    assert refusal({"sourcePath": "x.npy"}, None, str(tmp_path)) == message
+def test_npy_files_of_something_else_are_refused(array: Any, message: str):
+    np.save("x.npy", array, allow_pickle=True)
+    assert refusal({"sourcePath": "x.npy"}) == message
 
 
-def test_an_npy_file_must_have_the_declared_type(tmp_path: Path):
-    save(tmp_path / "x.npy", np.ones(2, np.float32))
+def test_an_npy_file_must_have_the_declared_type():
+    save("x.npy", np.ones(2, np.float32))
     assert (
-        refusal({"sourcePath": "x.npy"}, "UINT32", str(tmp_path))
+        refusal({"sourcePath": "x.npy"}, "UINT32")
         == f"{SOURCE}: the .npy file must hold UINT32, as initialValuesDataType says,"
         " got FLOAT32"
     )
 
 
-def test_files_are_looked_for_in_the_folder_and_then_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "here").mkdir()
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "here" / "x.bin").write_bytes(b"here")
-    monkeypatch.chdir(tmp_path / "here")
+def test_files_are_looked_for_in_the_folder_and_then_here():
+    Path("here").mkdir()
+    Path("folder").mkdir()
+    Path("here/x.bin").write_bytes(b"here")
+    os.chdir("here")
     assert content({"sourcePath": "x.bin"}, "UINT8", "../folder") == b"here"
-    (tmp_path / "folder" / "x.bin").write_bytes(b"fold")
+    Path("../folder/x.bin").write_bytes(b"fold")
     assert content({"sourcePath": "x.bin"}, "UINT8", "../folder") == b"fold"
     assert content({"sourcePath": "../here/x.bin"}, "UINT8", "../folder") == b"here"
 
 
+OUTSIDE = (
+    f"{SOURCE} must stay in the folder of the program or the current folder without"
+    " --allow-outside, got "
+)
+
+
 @POSIX
 def test_files_outside_are_refused_unless_allowed(tmp_path: Path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "secret").write_bytes(b"1234")
-    os.symlink(tmp_path / "secret", tmp_path / "folder" / "link")
-    folder = str(tmp_path / "folder")
+    Path("secret").write_bytes(b"1234")
+    Path("folder").mkdir()
+    os.chdir("folder")
+    os.symlink(tmp_path / "secret", "link")
     for path in ("../secret", str(tmp_path / "secret"), "link"):
-        assert refusal({"sourcePath": path}, "UINT8", folder) == (
-            f"{SOURCE} must stay in the folder of the program or the current folder"
-            " without --allow-outside, got "
-            + repr(path if len(path) <= 60 else path[:60] + "...")
+        assert refusal({"sourcePath": path}, "UINT8") == OUTSIDE + (
+            repr(path if len(path) <= 60 else path[:60] + "...")
         )
         value = {
             "initialValuesDataType": "UINT8",
             "initialValues": {"sourcePath": path},
         }
-        found = read_resource(Field(value), folder, allow_outside=True)
+        found = read_resource(Field(value), ".", allow_outside=True)
         assert found.initial_bytes().tobytes() == b"1234"
 
 
-def test_backslashes_in_paths_are_those_of_windows(tmp_path: Path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "x.bin").write_bytes(b"1234")
-    assert content({"sourcePath": "data\\x.bin"}, "UINT8", str(tmp_path)) == b"1234"
+def test_backslashes_in_paths_are_those_of_windows():
+    Path("data").mkdir()
+    Path("data/x.bin").write_bytes(b"1234")
+    assert content({"sourcePath": "data\\x.bin"}, "UINT8") == b"1234"
 
 
 @POSIX
-def test_a_backslash_may_be_part_of_a_name(tmp_path: Path):
-    (tmp_path / "a\\b").write_bytes(b"1234")
-    assert content({"sourcePath": "a\\b"}, "UINT8", str(tmp_path)) == b"1234"
-    assert (
-        refusal({"sourcePath": "b\\a"}, "UINT8", str(tmp_path))
-        == f"{SOURCE} must be a file that exists, its backslashes read as slashes too,"
-        " got 'b\\\\a'"
-    )
-    (tmp_path / "folder").mkdir()
-    assert (
-        refusal({"sourcePath": "..\\a\\b"}, "UINT8", str(tmp_path / "folder"))
-        == f"{SOURCE} must be a file that exists, its backslashes read as slashes too, "
-        "got '..\\\\a\\\\b'"
-    )
-    (tmp_path / "secret").write_bytes(b"1234")
-    assert (
-        refusal({"sourcePath": "..\\secret"}, "UINT8", str(tmp_path / "folder"))
-        == f"{SOURCE} must stay in the folder of the program or the current folder"
-        " without --allow-outside, got '..\\\\secret'"
+def test_a_backslash_may_be_part_of_a_name():
+    Path("a\\b").write_bytes(b"1234")
+    assert content({"sourcePath": "a\\b"}, "UINT8") == b"1234"
+    Path("secret").write_bytes(b"1234")
+    Path("folder").mkdir()
+    rule = "must be a file that exists, its backslashes read as slashes too, got"
+    for path in ("b\\a", "..\\b\\a"):
+        asked: Any = {"sourcePath": path}
+        assert refusal(asked, "UINT8", "folder") == f"{SOURCE} {rule} {path!r}"
+    os.chdir("folder")
+    assert refusal({"sourcePath": "..\\secret"}, "UINT8") == (
+        OUTSIDE + repr("..\\secret")
     )
 
 
 @POSIX
-def test_links_that_go_in_circles_are_refused(tmp_path: Path):
-    os.symlink("b", tmp_path / "a")
-    os.symlink("a", tmp_path / "b")
+def test_links_that_go_in_circles_are_refused():
+    os.symlink("b", "a")
+    os.symlink("a", "b")
     assert (
-        refusal({"sourcePath": "a"}, "UINT8", str(tmp_path))
+        refusal({"sourcePath": "a"}, "UINT8")
         == f"{SOURCE} must be a file that exists, got 'a'"
     )
 
 
-def test_a_name_that_is_too_long_is_refused(tmp_path: Path):
+def test_a_name_that_is_too_long_is_refused():
     assert (
-        refusal({"sourcePath": "a" * 5000}, "UINT8", str(tmp_path))
+        refusal({"sourcePath": "a" * 5000}, "UINT8")
         == f"{SOURCE} must be a file that exists, got '{'a' * 60}...'"
     )
 
 
 @POSIX
-def test_a_device_is_refused(tmp_path: Path):
-    os.mkfifo(tmp_path / "pipe")
+def test_a_device_is_refused():
+    os.mkfifo("pipe")
     assert (
-        refusal({"sourcePath": "pipe"}, "UINT8", str(tmp_path))
+        refusal({"sourcePath": "pipe"}, "UINT8")
         == f"{SOURCE} must be a file, not a folder or a device, got 'pipe'"
     )
 
 
-def test_a_file_that_cannot_be_opened_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_that_cannot_be_opened_is_refused(monkeypatch: pytest.MonkeyPatch):
     def no_permission(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    (tmp_path / "x.npy").write_bytes(b"1234")
+    Path("x.npy").write_bytes(b"1234")
     monkeypatch.setattr("builtins.open", no_permission)
-    message = refusal({"sourcePath": "x.npy"}, None, str(tmp_path))
+    message = refusal({"sourcePath": "x.npy"})
     assert message == f"{SOURCE}: permission denied: x.npy"
 
 
-def test_a_file_that_changes_is_noticed(tmp_path: Path):
-    (tmp_path / "x.bin").write_bytes(b"1234")
-    found = read({"sourcePath": "x.bin"}, "UINT8", str(tmp_path))
-    (tmp_path / "x.bin").write_bytes(b"123")
-    with pytest.raises(FileFormatError) as error:
-        found.initial_bytes()
-    real = os.path.realpath(tmp_path / "x.bin")
-    assert str(error.value) == f"{SOURCE}: the file changed while it was used: {real}"
-    (tmp_path / "x.bin").unlink()
-    with pytest.raises(FileFormatError) as error:
-        found.initial_bytes()
-    assert str(error.value) == f"{SOURCE}: no such file or directory: {real}"
+def test_a_file_that_changes_is_noticed():
+    Path("x.bin").write_bytes(b"1234")
+    found = read({"sourcePath": "x.bin"}, "UINT8")
+    Path("x.bin").write_bytes(b"123")
+    real = os.path.realpath("x.bin")
+    assert message_of(FileFormatError, found.initial_bytes) == (
+        f"{SOURCE}: the file changed while it was used: {real}"
+    )
+    Path("x.bin").unlink()
+    assert message_of(FileFormatError, found.initial_bytes) == (
+        f"{SOURCE}: no such file or directory: {real}"
+    )
 
 
 @settings(deadline=None)  # it writes files

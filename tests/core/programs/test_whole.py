@@ -11,8 +11,9 @@ import onnx
 import onnxruntime
 import pytest
 from folders import MODELS
+from messages import message_of
 from model_metadata import metadata_of
-from small_programs import gather, shown, small_program
+from small_programs import gather, shown, small_program, written
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
@@ -22,6 +23,7 @@ from onnxgather.core.programs.program import parse_program
 
 UINT = {"DataType": "UINT32"}
 AT_32 = {"name": "x", "elementOffset": 8}
+ONE = written("y = x[i]")
 X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0, 0.0, 0.0, 0.0]  # noqa: E741
 
 
@@ -40,9 +42,8 @@ def outputs(
 
 def refusal(text: str, **options: Any) -> str:
     """Return the sentence by which the model of a program is refused."""
-    with pytest.raises(og.OnnxGatherError) as caught:
-        og.program_to_onnx(parse_program(text, "p.json"), **options)
-    return str(caught.value)
+    program = parse_program(text, "p.json")
+    return message_of(og.OnnxGatherError, og.program_to_onnx, program, **options)
 
 
 def names(model: onnx.ModelProto) -> tuple[set[str], set[str], set[str]]:
@@ -58,34 +59,46 @@ def names(model: onnx.ModelProto) -> tuple[set[str], set[str], set[str]]:
 
 @pytest.mark.parametrize("target", [*TARGETS])
 def test_in_a_chain_what_one_gather_writes_the_next_reads(target: str) -> None:
-    text = small_program(
-        {"x": X, "i": I, "t": Y, "y": Y},
-        gather("x", "i", "t", 4, 4),
-        gather("t", "i", "y", 4, 4),
-        shown("y"),
-    )
+    text = written("t = x[i]; y = t[i]; print y")
     assert outputs(text, target=target) == {"y": [11, 12, 11, 14]}
 
 
-def test_in_a_fan_two_gathers_read_what_one_writes() -> None:
-    text = small_program(
-        {"x": X, "i": I, "j": (0, 0), "t": Y, "y": Y, "z": [0.0, 0.0]},
-        gather("x", "i", "t", 4, 4),
-        gather("t", "i", "y", 4, 4),
-        gather("t", "j", "z", 4, 2),
-    )
-    assert outputs(text) == {"y": [11, 12, 11, 14], "z": [14, 14]}
+@pytest.mark.parametrize(
+    ("text", "resources", "found"),
+    [
+        (
+            "t = x[i]; y = t[i]; z = t[j]",
+            {"j": (0, 0), "z": [0.0, 0.0]},
+            {"y": [11, 12, 11, 14], "z": [14, 14]},
+        ),
+        (
+            "t = y[i]; y = t[i]; y_2 = y[i]; print y",
+            {"y": X},
+            {"y_3": [11, 12, 11, 14], "y_2": [14, 12, 14, 11]},
+        ),
+        ("y = x[i]; y = x[i]", {}, {"y": [14, 12, 14, 11], "y_2": [14, 12, 14, 11]}),
+        (
+            "print z; print x; y = x[i]; print x",
+            {"z": (7,)},
+            {"z_2": [7], "x_2": X, "y": [14, 12, 14, 11]},
+        ),
+    ],
+    ids=[
+        "two gathers read what one writes",
+        "a number behind a name makes no other resource's name",
+        "what is written and never read is an output",
+        "what no gather writes is an output where it is printed",
+    ],
+)
+def test_the_outputs_of_a_program(
+    text: str, resources: dict[str, Any], found: dict[str, Any]
+) -> None:
+    assert outputs(written(text, **resources)) == found
 
 
 def test_a_resource_that_is_used_again_has_a_value_for_each_time() -> None:
-    text = small_program(
-        {"x": X, "i": I, "j": (1, 1, 1, 1), "y": Y},
-        gather("x", "i", "y", 4, 4),
-        shown("y"),
-        gather("x", "j", "y", 4, 4),
-        shown("y"),
-        shown("y"),
-    )
+    text = "y = x[i]; print y; y = x[j]; print y; print y"
+    text = written(text, j=(1, 1, 1, 1))
     model = og.program_to_onnx(parse_program(text, "p.json"))
     assert outputs(text) == {"y": [14, 12, 14, 11], "y_2": [12, 12, 12, 12]}
     assert metadata_of(model)["commands"] == {
@@ -93,26 +106,6 @@ def test_a_resource_that_is_used_again_has_a_value_for_each_time() -> None:
         "$.commands[3]": "y_2",
         "$.commands[4]": "y_2",
     }
-
-
-def test_a_number_behind_a_name_makes_no_other_resource_s_name() -> None:
-    text = small_program(
-        {"y_2": Y, "y": X, "t": Y, "i": I},
-        gather("y", "i", "t", 4, 4),
-        gather("t", "i", "y", 4, 4),
-        gather("y", "i", "y_2", 4, 4),
-        shown("y"),
-    )
-    assert outputs(text) == {"y_3": [11, 12, 11, 14], "y_2": [14, 12, 14, 11]}
-
-
-def test_what_is_written_and_never_read_is_an_output() -> None:
-    text = small_program(
-        {"x": X, "i": I, "y": Y},
-        gather("x", "i", "y", 4, 4),
-        gather("x", "i", "y", 4, 4),
-    )
-    assert outputs(text) == {"y": [14, 12, 14, 11], "y_2": [14, 12, 14, 11]}
 
 
 def test_what_is_written_to_a_file_is_an_output_though_it_is_read() -> None:
@@ -124,17 +117,6 @@ def test_what_is_written_to_a_file_is_an_output_though_it_is_read() -> None:
         gather("t", "i", "y", 4, 4),
     )
     assert outputs(text) == {"t": [14, 12, 14, 11], "y": [11, 12, 11, 14]}
-
-
-def test_a_resource_that_no_gather_writes_is_an_output_where_it_is_printed() -> None:
-    text = small_program(
-        {"x": X, "i": I, "y": Y, "z": (7,)},
-        shown("z"),
-        shown("x"),
-        gather("x", "i", "y", 4, 4),
-        shown("x"),
-    )
-    assert outputs(text) == {"z_2": [7], "x_2": X, "y": [14, 12, 14, 11]}
 
 
 def test_views_begin_at_their_offsets_and_what_is_not_written_stays() -> None:
@@ -199,10 +181,9 @@ def test_an_index_out_of_range_reads_what_lies_behind_the_elements() -> None:
 
 
 def test_known_indices_in_range_give_onnx_s_own_node_under_every_policy() -> None:
-    text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
     policies: tuple[OutOfRange, ...] = get_args(OutOfRange)
     for policy in policies:
-        model = og.program_to_onnx(parse_program(text, "p.json"), policy)
+        model = og.program_to_onnx(parse_program(ONE, "p.json"), policy)
         assert [node.op_type for node in model.graph.node] == ["Min", "Cast", "Gather"]
         assert [node.output[0] for node in model.graph.node] == [
             "y.indices_clamped",
@@ -210,7 +191,7 @@ def test_known_indices_in_range_give_onnx_s_own_node_under_every_policy() -> Non
             "y",
         ]
     # Without known indices, the nodes are those of the policy.
-    program = parse_program(text, "p.json")
+    program = parse_program(ONE, "p.json")
     model = og.program_to_onnx(program, inputs=["i"])
     assert [node.op_type for node in model.graph.node] == ["Min", "Cast", "Gather"]
     model = og.program_to_onnx(program, "directml", inputs=["i"])
@@ -232,22 +213,12 @@ def test_inputs_are_the_resources_that_are_named_and_else_those_with_files(
         "x": np.array([1, 2, 3, 4], np.float32),
         "i": np.array([0, 0, 1, 9], np.uint32),
     }
-    found = outputs(
-        small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4)),
-        feeds,
-        inputs=feeds,
-    )
-    assert found == {"y": [1, 1, 2, 4]}
+    assert outputs(ONE, feeds, inputs=feeds) == {"y": [1, 1, 2, 4]}
 
 
 def test_a_value_of_two_data_types_is_refused_by_its_name() -> None:
-    text = small_program(
-        {"x": X, "i": I, "y": Y, "z": Y},
-        gather("x", "i", "y", 4, 4),
-        gather("x", "y", "z", 4, 4),
-    )
     assert (
-        refusal(text)
+        refusal(written("y = x[i]; z = x[y]"))
         == "p.json: $.resources.y must be bound as FLOAT32 to IndicesTensor of"
         " $.commands[1] too, as a value of a model has one data type, got UINT32"
     )
@@ -273,10 +244,9 @@ def test_a_resource_may_hold_another_data_type_once_it_is_written_whole() -> Non
 
 
 def test_a_program_that_dispatches_no_gather_is_refused() -> None:
-    text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
-    without = json.dumps(json.loads(text) | {"commands": [shown("x")]})
+    without = json.dumps(json.loads(ONE) | {"commands": [shown("x")]})
     assert refusal(without) == "p.json: $.commands must dispatch a gather to be a model"
-    other = json.loads(text)
+    other = json.loads(ONE)
     other["dispatchables"]["add"] = {"type": "DML_OPERATOR_ADD"}
     other["commands"].append(
         {"type": "dispatch", "dispatchable": "add", "bindings": {}}
@@ -293,19 +263,17 @@ def test_a_resource_without_a_name_is_refused() -> None:
 
 
 def test_inputs_must_be_resources_whose_first_values_count() -> None:
-    text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
     for name in ("y", "z"):
         assert (
-            refusal(text, inputs=[name])
+            refusal(ONE, inputs=[name])
             == "p.json: inputs must name resources whose values before the first"
             f" command count, got '{name}'"
         )
 
 
 def test_options_are_those_of_to_onnx() -> None:
-    text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
     options = {"out_of_range": "wrap", "target": "gpu", "opset": 12, "threads": 0}
-    told = [refusal(text, **{name: value}) for name, value in options.items()]
+    told = [refusal(ONE, **{name: value}) for name, value in options.items()]
     assert told == [
         "out_of_range must be one of clamp, error, zero, directml, got 'wrap'",
         f"target must be one of {', '.join(TARGETS)}, got 'gpu'",
@@ -324,8 +292,7 @@ def test_options_are_those_of_to_onnx() -> None:
     ],
 )
 def test_a_model_has_the_name_of_its_file_in_utf_8(path: str, name: str) -> None:
-    text = small_program({"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4))
-    model = og.program_to_onnx(parse_program(text, path))
+    model = og.program_to_onnx(parse_program(ONE, path))
     check_model(model)
     assert model.graph.name == name
 

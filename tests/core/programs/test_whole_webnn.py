@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import shutil
-import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pytest
-from folders import ROOT
+from messages import message_of
 from random_programs import random_program
 from rings import by_ring
-from small_programs import gather, shown, small_program
+from small_programs import gather, small_program, written
 from webnn_interpreter import interpret
+from webnn_modules import as_base64, needs_node, recorded
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.lowering.webnn.requirements import REQUIRED_TYPES, beyond_required
+from onnxgather.core.lowering.webnn.requirements import beyond_required
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.program import Program, parse_program
 from onnxgather.core.programs.running import execute
@@ -26,7 +24,6 @@ from onnxgather.core.programs.whole_webnn import WholeWebnnProgram
 
 POLICIES: tuple[OutOfRange, ...] = ("clamp", "zero", "directml")
 FLOATS = [11.0, 12.0, 13.0, 14.0]
-RECORDER = ROOT / "tests/helpers/webnn_recorder.mjs"
 
 
 def initial_bytes(program: Program, name: str) -> Array:
@@ -77,13 +74,7 @@ def whole_of(text: str, policy: OutOfRange = "directml") -> WholeWebnnProgram:
     return og.program_to_webnn(parse_program(text, "p.json"), policy)
 
 
-CHAIN = small_program(
-    {"x": FLOATS, "i": (3, 1, 3, 0), "t": FLOATS, "y": FLOATS},
-    gather("x", "i", "t", 4, 4),
-    gather("t", "i", "y", 4, 4),
-    shown("y"),
-    gather("x", "i", "y", 4, 4),
-)
+CHAIN = written("t = x[i]; y = t[i]; print y; y = x[i]")
 
 
 def test_inputs_are_what_counts_and_outputs_what_is_shown_or_unread() -> None:
@@ -104,18 +95,12 @@ def test_inputs_are_what_counts_and_outputs_what_is_shown_or_unread() -> None:
 
 
 def test_a_resource_that_no_gather_writes_may_be_shown() -> None:
-    text = small_program(
-        {"x": FLOATS, "i": (0, 1, 2, 3), "y": FLOATS},
-        gather("x", "i", "y", 4, 4),
-        shown("x"),
-    )
+    text = written("y = x[i]; print x")
     outputs = computed(parse_program(text, "p.json"), whole_of(text))
     assert outputs["x"].tobytes() == np.array(FLOATS, np.float32).tobytes()
 
 
-@pytest.mark.skipif(
-    shutil.which("node") is None, reason="Node, which reads the modules, is missing"
-)
+@needs_node
 def test_a_module_of_several_gathers_makes_the_calls(tmp_path: Path) -> None:
     program = parse_program(CHAIN, "p.json")
     whole = whole_of(CHAIN)
@@ -130,13 +115,7 @@ def test_a_module_of_several_gathers_makes_the_calls(tmp_path: Path) -> None:
         "outputs": right,
         "several": True,
     }
-    file = tmp_path / "questions.json"
-    content = {"methods": list(REQUIRED_TYPES), "modules": [question]}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    command = ["node", str(RECORDER), str(file)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert result.stderr == ""
-    (answer,) = json.loads(result.stdout)
+    (answer,) = recorded(tmp_path, [question])
     assert "error" not in answer, answer
     assert answer["result"] == answer["again"] == right
     assert answer["written"] == [arrays["i"]]
@@ -144,14 +123,8 @@ def test_a_module_of_several_gathers_makes_the_calls(tmp_path: Path) -> None:
     assert methods == [step.method for step in whole.graph.steps]
 
 
-def as_base64(array: Array) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
-
-
 def refusal(text: str, policy: OutOfRange = "directml") -> str:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        whole_of(text, policy)
-    return str(caught.value)
+    return message_of(og.OnnxGatherError, whole_of, text, policy)
 
 
 def test_a_resource_may_not_be_bytes_and_words() -> None:
@@ -167,23 +140,14 @@ def test_a_resource_may_not_be_bytes_and_words() -> None:
 
 
 def test_indices_fill_words() -> None:
-    content = json.loads(
-        small_program(
-            {"x": FLOATS, "i": (0, 1), "y": (0, 0)}, gather("x", "i", "y", 4, 2)
-        )
-    )
+    content = json.loads(written("y = x[i]", i=(0, 1), y=(0, 0)))
     content["resources"]["i"]["sizeInBytes"] = 10
     assert refusal(json.dumps(content)) == (
         "p.json: $.resources.i must hold 32-bit words in a WebNN graph, as it is"
         " IndicesTensor of $.commands[0], got 10 bytes, which are no multiple of 4"
     )
-    content = json.loads(
-        small_program(
-            {"x": (0, 1, 2, 3), "i": (0, 1), "y": (0, 0), "z": (0, 0)},
-            gather("x", "i", "y", 4, 2),
-            gather("x", "y", "z", 4, 2),
-        )
-    )
+    words: dict[str, Any] = {"x": (0, 1, 2, 3), "i": (0, 1), "y": (0, 0), "z": (0, 0)}
+    content = json.loads(written("y = x[i]; z = x[y]", **words))
     content["resources"]["x"]["sizeInBytes"] = 18
     assert refusal(json.dumps(content)) == (
         "p.json: $.resources.y must hold 32-bit words in a WebNN graph, as it is"
@@ -193,8 +157,10 @@ def test_indices_fill_words() -> None:
 
 
 def test_a_program_without_a_gather_is_no_graph() -> None:
-    text = small_program({"x": FLOATS}, shown("x"))
-    assert refusal(text) == "p.json: $.commands must dispatch a gather to be a graph"
+    assert (
+        refusal(written("print x"))
+        == "p.json: $.commands must dispatch a gather to be a graph"
+    )
 
 
 def test_a_graph_cannot_fail() -> None:

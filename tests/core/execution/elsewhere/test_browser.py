@@ -23,6 +23,7 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import MODELS
+from messages import message_of
 from rings import one_quick_in
 from stub_browser import fake_browser
 
@@ -80,10 +81,11 @@ live = pytest.mark.skipif(
 )
 
 
+Make = Callable[..., Path]
+
+
 @pytest.fixture
-def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Path]]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Make a stand-in; return the file of its notes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     open_session.cache_clear()
@@ -123,7 +125,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 class TestAPage:
     @pytest.mark.slow
     def test_one_browser_runs_all_models_and_ends_with_its_host(
-        self, make: Callable[..., Path]
+        self, make: Make
     ) -> None:
         notes = make()
         for policy in ("clamp", "zero", "clamp"):
@@ -138,9 +140,7 @@ class TestAPage:
         wait_for(lambda: is_gone(pid, profile))
 
     @pytest.mark.slow
-    def test_the_browser_ends_when_its_host_is_killed(
-        self, make: Callable[..., Path]
-    ) -> None:
+    def test_the_browser_ends_when_its_host_is_killed(self, make: Make) -> None:
         notes = make()
         gathered()
         pid, profile = notes.read_text().split()
@@ -159,7 +159,7 @@ class TestAPage:
         ),
     )
     def test_a_page_that_misbehaves_costs_that_call_alone(
-        self, make: Callable[..., Path], change: str, reason: str
+        self, make: Make, change: str, reason: str
     ) -> None:
         make(f"if blobs[-8:] == bytes([1, 0, 0, 0, 0, 0, 0, 0]): {change}")
         assert gathered() == WANTED.tobytes()
@@ -196,7 +196,7 @@ class TestWhatIsMissing:
         self,
         browser: str | None,
         why: str,
-        make: Callable[..., Path],
+        make: Make,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -232,7 +232,7 @@ class TestWhatIsMissing:
 
     @pytest.mark.slow
     def test_a_folder_of_something_else_is_told(
-        self, make: Callable[..., Path], tmp_path: Path
+        self, make: Make, tmp_path: Path
     ) -> None:
         make()
         model, other = (
@@ -251,10 +251,16 @@ class TestWhatIsMissing:
         assert (code, f"web-wasm  did not start: {why}\n" in out) == (3, True), out
 
     def test_a_lane_in_a_browser_has_no_plugin(self) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            open_lanes(["web-wasm"], plugins={"web-wasm": "library.so"})
         rule = "lane 'web-wasm' must have no plugin, as it is a browser's"
-        assert str(caught.value) == rule
+        assert (
+            message_of(
+                OnnxGatherError,
+                open_lanes,
+                ["web-wasm"],
+                plugins={"web-wasm": "library.so"},
+            )
+            == rule
+        )
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from messages import message_of
 from rings import one_quick_in
 from stub_runtime import environment
 
@@ -243,10 +244,11 @@ class TestCommands:
         "timeout", [0, -1, float("nan"), float("inf"), 86_401, 10**30, "5", None]
     )
     def test_a_timeout_that_is_none_is_refused(self, timeout: Any) -> None:
-        with pytest.raises(og.OnnxGatherError) as caught:
-            Worker(sys.executable, timeout)
         rule = "timeout must be a number of seconds above 0, up to 86400"
-        assert str(caught.value) == f"{rule}, got {timeout!r}"
+        assert (
+            message_of(og.OnnxGatherError, Worker, sys.executable, timeout)
+            == f"{rule}, got {timeout!r}"
+        )
 
 
 SPIN = "while True: pass"

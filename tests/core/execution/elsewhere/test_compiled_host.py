@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_compiler import library_of
+from messages import message_of
 from rings import one_quick_in
 
 from onnxgather.checking.cases import smallest_case
@@ -178,11 +179,8 @@ class TestLibraries:
     ) -> None:
         (tmp_path / "onnxgather").write_text("a file")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        with pytest.raises(NoAnswerError) as caught:
-            compiled_host()
-        assert (
-            str(caught.value)
-            == "the host of a shared library must be compiled by c++, or what CXX"
+        assert message_of(NoAnswerError, compiled_host) == (
+            "the host of a shared library must be compiled by c++, or what CXX"
             " names: "
             f"{tmp_path / 'onnxgather'}: File exists"
         )

@@ -16,6 +16,7 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC, INDICES, outcome, program
 from folders import HELPERS, MODELS
+from messages import message_of
 from rings import one_quick_in
 from stub_runtime import environment
 from terminal import run_on_terminal
@@ -51,10 +52,11 @@ makes."""
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
 
 
+Make = Callable[..., Path]
+
+
 @pytest.fixture
-def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Path]]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """Make a host of the stand-in; return the file of its notes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     open_session.cache_clear()
@@ -79,9 +81,7 @@ def gathered(policy: og.OutOfRange = "clamp") -> Array:
 
 @stand_in
 class TestSessions:
-    def test_a_provider_that_is_not_here_runs_in_its_host(
-        self, make: Callable[..., Path]
-    ) -> None:
+    def test_a_provider_that_is_not_here_runs_in_its_host(self, make: Make) -> None:
         make()
         output = gathered()
         assert output.tobytes() == WANTED.tobytes()
@@ -90,7 +90,7 @@ class TestSessions:
         assert session.assignment == (("Gather", "Gather"),)
 
     def test_one_host_runs_all_models_and_keeps_the_last_one_open(
-        self, make: Callable[..., Path]
+        self, make: Make
     ) -> None:
         notes = make()
         for policy in ("clamp", "clamp", "zero", "zero", "clamp"):
@@ -99,7 +99,7 @@ class TestSessions:
         assert others == [first, first]
 
     def test_a_host_starts_anew_after_some_models(
-        self, make: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("onnxgather.core.execution.elsewhere.worker.HOST_RUNS", 3)
         notes = make()
@@ -130,19 +130,19 @@ class TestSessions:
         ),
     )
     def test_a_host_that_misbehaves_costs_that_call_only(
-        self, make: Callable[..., Path], change: str, reason: str
+        self, make: Make, change: str, reason: str
     ) -> None:
         make(f"def misbehave(): {change}")
         for _ in range(2):
             assert gathered().tobytes() == WANTED.tobytes()
             worker = _shared(*find_runtime(PROVIDERS["directml"]))
             worker.timeout = 0.5 if "sleep" in change else 30
-            with pytest.raises(ProviderError) as caught:
-                og.run(DESC, DATA, np.array([[1, 0]], np.uint32), provider="directml")
-            assert str(caught.value) == f"DmlExecutionProvider failed: {reason}"
+            given = (DESC, DATA, np.array([[1, 0]], np.uint32), "clamp", "directml")
+            told = f"DmlExecutionProvider failed: {reason}"
+            assert message_of(ProviderError, og.run, *given) == told
             worker.timeout = 30
 
-    def test_a_host_takes_arrays_alone(self, make: Callable[..., Path]) -> None:
+    def test_a_host_takes_arrays_alone(self, make: Make) -> None:
         make()
         session = og.Session(DESC, "directml")
         assert session.run(DATA, INDICES).tobytes() == WANTED.tobytes()
@@ -151,51 +151,39 @@ class TestSessions:
             lambda: session.run(value, INDICES),
             lambda: session.run(type("Tensor", (), {"__dlpack__": None})(), INDICES),
         ):
-            with pytest.raises(ProviderError) as caught:
-                call()
-            assert (
-                str(caught.value)
-                == "DmlExecutionProvider runs in another program here, which takes"
+            assert message_of(ProviderError, call) == (
+                "DmlExecutionProvider runs in another program here, which takes"
                 " arrays of numpy alone: no OrtValue and no DLPack"
             )
 
-    def test_a_host_takes_no_options_of_a_provider(
-        self, make: Callable[..., Path]
-    ) -> None:
+    def test_a_host_takes_no_options_of_a_provider(self, make: Make) -> None:
         make()
-        with pytest.raises(ProviderError) as caught:
-            og.Session(DESC, "directml", provider_options={"device_id": "0"})
-        assert (
-            str(caught.value)
-            == "DmlExecutionProvider cannot run the model: the program that runs it"
+        assert message_of(
+            ProviderError,
+            og.Session,
+            DESC,
+            "directml",
+            provider_options={"device_id": "0"},
+        ) == (
+            "DmlExecutionProvider cannot run the model: the program that runs it"
             " here takes no options of the provider"
         )
 
-    def test_a_model_that_a_host_refuses_is_told(
-        self, make: Callable[..., Path]
-    ) -> None:
+    def test_a_model_that_a_host_refuses_is_told(self, make: Make) -> None:
         make("InferenceSession.open = lambda _: 1 / 0")
-        with pytest.raises(ProviderError) as caught:
-            gathered()
-        assert (
-            str(caught.value)
-            == "DmlExecutionProvider cannot run the model: division by zero"
+        assert message_of(ProviderError, gathered) == (
+            "DmlExecutionProvider cannot run the model: division by zero"
         )
 
-    def test_a_node_that_a_host_puts_elsewhere_is_told(
-        self, make: Callable[..., Path]
-    ) -> None:
+    def test_a_node_that_a_host_puts_elsewhere_is_told(self, make: Make) -> None:
         make("PLACE = 'CPUExecutionProvider'")
-        with pytest.raises(ProviderError) as caught:
-            gathered()
-        assert (
-            str(caught.value)
-            == "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
+        assert message_of(ProviderError, gathered) == (
+            "DmlExecutionProvider must run every node, but Gather (Gather) runs on "
             "CPUExecutionProvider"
         )
 
     @pytest.mark.slow
-    def test_a_program_that_ends_ends_its_host(self, make: Callable[..., Path]) -> None:
+    def test_a_program_that_ends_ends_its_host(self, make: Make) -> None:
         notes = make()
         code = (
             "import numpy as np, onnxgather as og\n"
@@ -227,19 +215,12 @@ class TestWait:
     """What `run` says while a host starts."""
 
     @pytest.fixture
-    def command(self, make: Callable[..., Path], tmp_path: Path) -> list[str]:
+    def command(self, make: Make, tmp_path: Path) -> list[str]:
         """Return the command that runs a program on a slow host."""
         make(SLOW)
         path = program(str(tmp_path / "program.json"))
-        return [
-            sys.executable,
-            "-m",
-            "onnxgather",
-            "run",
-            path,
-            "--provider",
-            "directml",
-        ]
+        words = ["-m", "onnxgather", "run", path, "--provider", "directml"]
+        return [sys.executable, *words]
 
     @pytest.mark.slow
     def test_a_log_has_one_line(self, command: list[str]) -> None:
@@ -258,9 +239,7 @@ class TestWait:
         assert (last, end) == (" " * len(lines[-1]), "")
 
     @pytest.mark.slow
-    def test_a_quick_start_is_not_told(
-        self, make: Callable[..., Path], tmp_path: Path
-    ) -> None:
+    def test_a_quick_start_is_not_told(self, make: Make, tmp_path: Path) -> None:
         make("def misbehave(): time.sleep(2.3)")
         path = program(
             str(tmp_path / "program.json"), indices=np.array([[1, 0]], np.uint32)

@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from corpus_cases import corpus
+from corpus_cases import corpus, descriptor_cases
 from rings import by_ring
 
-from onnxgather.checking.cases import DescriptorCase, smallest_case
+from onnxgather.checking.cases import smallest_case
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.python import ModelLane
 from onnxgather.checking.run import check_all
@@ -85,7 +85,7 @@ def test_a_host_says_which_providers_there_are(host: Path) -> None:
     operators_library() is None, reason="the native kernels are not built"
 )
 def test_a_host_runs_the_operators_of_a_library_as_a_worker_does(host: Path) -> None:
-    cases = [case for case in corpus() if isinstance(case, DescriptorCase)][::60]
+    cases = descriptor_cases()[::60]
     command = [str(host), str(library())]
     lanes = [
         ModelLane("cpu@native", PROVIDERS["cpu"], target="native"),

@@ -3,13 +3,15 @@ mean."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from corpus_cases import corpus
+from corpus_cases import corpus, descriptor_cases
+from messages import message_of
+from msgspec.structs import replace
+from short_descriptors import ascending, descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, NodeCase
@@ -33,12 +35,8 @@ FEW = replace(PROVIDERS["cpu"], data_types=WEBGPU.data_types)
 
 def gather(data_type: str, index_type: str) -> og.GatherDesc:
     """The gather of rows 0 and 1 of a [2, 3]."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [2, 3]),
-        og.TensorDesc(index_type, [1, 2]),
-        og.TensorDesc(data_type, [2, 3]),
-        axis=0,
-        index_dimensions=1,
+    return descriptor(
+        f"GATHER: {data_type} 2x3, {index_type} 1x2, {data_type} 2x3, 0, 1"
     )
 
 
@@ -55,8 +53,8 @@ def test_a_gather_of_its_words_gives_the_words_of_its_elements(
     provider: Provider,
 ) -> None:
     wide = 0
-    for case in corpus():
-        if not isinstance(case, DescriptorCase) or case.must_refuse:
+    for case in descriptor_cases():
+        if case.must_refuse:
             continue
         found = substitute_of(case.descriptor, provider, case.indices, not case.wrapped)
         if found is None:
@@ -115,7 +113,7 @@ def test_the_buffer_keeps_its_elements_and_the_part_of_one(
     total: int, counts: tuple[int, int]
 ) -> None:
     data = og.TensorDesc("FLOAT64", [2], total_tensor_size_in_bytes=total)
-    indices, output = og.TensorDesc("INT32", [2]), og.TensorDesc("FLOAT64", [2])
+    indices, output = tensor_desc("INT32 2"), tensor_desc("FLOAT64 2")
     found = substitute_of(
         og.GatherDesc(data, indices, output, axis=0, index_dimensions=1), WEBGPU
     )
@@ -236,30 +234,36 @@ class TestSession:
         self, policy: Any
     ) -> None:
         session = Session(gather("FLOAT32", "UINT64"), out_of_range=policy)
-        data = np.arange(6, dtype=np.float32).reshape(2, 3)
+        data = ascending("FLOAT32 2x3")
         for indices in ([[0, 2**31 - 1]], [[1, 0]]):
             given = np.array(indices, np.uint64)
             found = session.run(data, given)
             assert np.array_equal(
                 found, og.reference(gather("FLOAT32", "UINT64"), data, given, policy)
             )
-            with pytest.raises(ProviderError) as caught:
-                session.run(data, np.array([[0, 2**31]], np.uint64))
-            assert str(caught.value) == (
+            assert message_of(
+                ProviderError, session.run, data, np.array([[0, 2**31]], np.uint64)
+            ) == (
                 "CPUExecutionProvider reads the low 32 bits of UINT64 indices: "
                 "IndicesTensor[0,1] must be in [0, 2147483648), got 2147483648"
             )
 
     def test_an_index_out_of_range_stays_an_error(self) -> None:
         session = Session(gather("FLOAT64", "UINT64"), out_of_range="error")
-        with pytest.raises(IndexOutOfRangeError) as caught:
-            session.run(np.zeros((2, 3)), np.array([[0, 2**32]], np.uint64))
         says = "IndicesTensor[0,1] must be in [0, 2), got 4294967296"
-        assert str(caught.value) == says
+        assert (
+            message_of(
+                IndexOutOfRangeError,
+                session.run,
+                np.zeros((2, 3)),
+                np.array([[0, 2**32]], np.uint64),
+            )
+            == says
+        )
 
 
 def test_a_tensor_has_the_same_fields_but_for_its_type() -> None:
     given = substitute("INT16").given.input_tensor
     assert msgspec.structs.asdict(given) == msgspec.structs.asdict(
-        og.TensorDesc("UINT32", [2, 3])
+        tensor_desc("UINT32 2x3")
     )
