@@ -216,8 +216,7 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     """
     native = python_kernels()
     if native is None:
-        # It refuses all arrays, so that numpy gathers.
-        return lambda *_: None
+        return _no_kernel
     loops = loops_of(desc, out_of_range)
     tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
     # The struct gather of `native/kernels/kernel.h`: 64 bits for each number.
@@ -245,6 +244,10 @@ def _kernel(desc: Descriptor, out_of_range: OutOfRange, threads: int) -> Any:
     elif threads == 0:
         threads = usable_cores()
     return native.Gather(np.ndarray, packed, dtypes, shapes, threads).run
+
+
+def _no_kernel(*_: object) -> None:
+    """Refuse all arrays, so that numpy gathers."""
 
 
 def _filled(values: Sizes) -> list[int]:
