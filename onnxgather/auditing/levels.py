@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -149,6 +149,17 @@ class AuditedLevels(Struct, frozen=True):
         return runtimes
 
 
+class _Written(Struct, frozen=True):
+    """The graphs of a model that an ONNX Runtime wrote."""
+
+    version: str
+    refused: Mapping[str, str | None]
+    """The levels; each with what ONNX Runtime says if it makes no session."""
+    opens: bool
+    """Whether ONNX Runtime opens the model at any level, or without optimizations. If
+    it does not, no level counts as refused."""
+
+
 class _Answer(Struct, frozen=True):
     """What a worker answers that writes the graph of a level."""
 
@@ -210,40 +221,8 @@ def audit_levels(
             if not opens:
                 # A level may refuse what it changes (`quirks.FOLDED_FAILURE`).
                 opens = writer.refusal(DISABLED) is None
-            audited_by_digest = dict[bytes, AuditedGraph]()
-            failed = dict[str, list[str]]()
-            for name, refusal in refused.items():
-                if refusal is not None:
-                    sentence = f"does not open the model: {refusal}"
-                    failed.setdefault(sentence, []).append(name)
-                    continue
-                path = os.path.join(folder, f"{RUNTIME_LEVELS[name]}.onnx")
-                content = Path(path).read_bytes()
-                # Two levels often lead to the same graph.
-                digest = hashlib.sha256(content).digest()
-                if digest not in audited_by_digest:
-                    try:
-                        model = ModelProto.FromString(content)
-                        _drop_repeated(model.graph)
-                        graph_network = read_network(model, place=path)
-                        audited_by_digest[digest] = audit_one(graph_network)
-                    except OnnxGatherError as error:
-                        reason = str(error).replace(path, "the graph")
-                        sentence = f"runs a graph that cannot be audited: {reason}"
-                        failed.setdefault(sentence, []).append(name)
-                        continue
-                graph = RuntimeGraph(answer.version, name, audited_by_digest[digest])
-                result.graphs.append(graph)
-            for sentence, failed_names in failed.items():
-                if opens:
-                    result.refused.extend(
-                        (answer.version, name) for name in failed_names
-                    )
-                where = f"ONNX Runtime {answer.version}"
-                # Where all levels are alike, none is named.
-                if len(failed_names) < len(refused):
-                    where = f"{where} at level {', '.join(failed_names)}"
-                result.notes.append(f"{where} {sentence}")
+            written = _Written(answer.version, refused, opens)
+            _audit_written(written, folder, audit_one, result)
     return result
 
 
@@ -383,6 +362,47 @@ def _size_of(network: Network, path: str | None, size: int) -> int:
         with suppress(OSError, ValueError):
             size += os.path.getsize(data_path)
     return size
+
+
+def _audit_written(
+    written: _Written,
+    folder: str,
+    audit_one: Callable[[Network], AuditedGraph],
+    result: AuditedLevels,
+) -> None:
+    """Audit the graphs in a folder, and add them to a result."""
+    audited_by_digest = dict[bytes, AuditedGraph]()
+    failed = dict[str, list[str]]()
+    for name, refusal in written.refused.items():
+        if refusal is not None:
+            sentence = f"does not open the model: {refusal}"
+            failed.setdefault(sentence, []).append(name)
+            continue
+        path = os.path.join(folder, f"{RUNTIME_LEVELS[name]}.onnx")
+        content = Path(path).read_bytes()
+        # Two levels often lead to the same graph.
+        digest = hashlib.sha256(content).digest()
+        if digest not in audited_by_digest:
+            try:
+                model = ModelProto.FromString(content)
+                _drop_repeated(model.graph)
+                network = read_network(model, place=path)
+                audited_by_digest[digest] = audit_one(network)
+            except OnnxGatherError as error:
+                reason = str(error).replace(path, "the graph")
+                sentence = f"runs a graph that cannot be audited: {reason}"
+                failed.setdefault(sentence, []).append(name)
+                continue
+        graph = RuntimeGraph(written.version, name, audited_by_digest[digest])
+        result.graphs.append(graph)
+    for sentence, failed_names in failed.items():
+        if written.opens:
+            result.refused.extend((written.version, name) for name in failed_names)
+        where = f"ONNX Runtime {written.version}"
+        # Where all levels are alike, none is named.
+        if len(failed_names) < len(written.refused):
+            where = f"{where} at level {', '.join(failed_names)}"
+        result.notes.append(f"{where} {sentence}")
 
 
 def _drop_repeated(graph: GraphProto) -> None:

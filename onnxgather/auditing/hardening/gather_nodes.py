@@ -211,29 +211,8 @@ def _limited(
     bounds of an audit prove the indices for any size.
     """
     negative = is_negative(graph, index)
-    # How far is each index from the end of the axis that it counts from?
-    turned = constant("zero", np.array(0))
-    if node.from_end:
-        minus_one = constant("minus_one", np.array(-1))
-        why = "the distance from the last"
-        turned = graph.add("Sub", "from_last", minus_one, index, why=why)
-    why = "the distance from the beginning, or from the last element"
-    shape = index.shape
-    distance = graph.add(
-        "Where", "distance", negative, turned, index, why=why, shape=shape
-    )
-    # The last index in range of each axis is 0 where the axis is empty.
-    one_element = constant("one", np.array(1))
-    longest = sizes
-    if node.empty:
-        if graph.narrow:  # Max accepts no UINT64 yet, and compares INT64 wrongly
-            raise OnnxGatherError(
-                f"the axis may be empty, and the opset is below {UNSIGNED_MIN}"
-            )
-        why = "1 where the axis is empty"
-        longest = _unsigned(graph, "Max", "size_or_one", sizes, one_element, why)
-    why = "the last index in range"
-    last = graph.add("Sub", "last_index", longest, one_element, why=why)
+    distance = _distance(graph, node, index, negative)
+    last = _last_index(graph, node, sizes)
     limited = _least(graph, distance, last)
     signed = limited
     if node.from_end:
@@ -262,6 +241,33 @@ def _limited(
         beyond = graph.add("Mul", "tuple_beyond", beyond, factor, why=why)
     why = "sends the indices out of range elsewhere"
     return graph.add("Where", "indices_sent", inside, signed, beyond, why=why)
+
+
+def _distance(graph: Graph, node: GatherNode, index: Value, negative: Value) -> Value:
+    """Return how far each index is from the end of the axis that it counts from."""
+    turned = constant("zero", np.array(0))
+    if node.from_end:
+        minus_one = constant("minus_one", np.array(-1))
+        why = "the distance from the last"
+        turned = graph.add("Sub", "from_last", minus_one, index, why=why)
+    why = "the distance from the beginning, or from the last element"
+    shape = index.shape
+    return graph.add("Where", "distance", negative, turned, index, why=why, shape=shape)
+
+
+def _last_index(graph: Graph, node: GatherNode, sizes: Value) -> Value:
+    """Return the last index in range of each axis, 0 where the axis is empty."""
+    one_element = constant("one", np.array(1))
+    longest = sizes
+    if node.empty:
+        if graph.narrow:  # Max accepts no UINT64 yet, and compares INT64 wrongly
+            raise OnnxGatherError(
+                f"the axis may be empty, and the opset is below {UNSIGNED_MIN}"
+            )
+        why = "1 where the axis is empty"
+        longest = _unsigned(graph, "Max", "size_or_one", sizes, one_element, why)
+    why = "the last index in range"
+    return graph.add("Sub", "last_index", longest, one_element, why=why)
 
 
 def _with_sign(

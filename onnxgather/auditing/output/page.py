@@ -44,22 +44,25 @@ from onnxgather.core.checks import number_of, printable
 from onnxgather.core.model.values import sizes_text
 from onnxgather.core.output.page import compressed, filled, filled_part
 
-_COLOURS = {
-    "out-of-range": "DIFF",
-    "refused": "ERROR",
-    "not-proved": "NOT-RUN",
-    "proved-if": "KNOWN",
-    "proved": "PASS",
+_STATES = {
+    "out-of-range": ("DIFF", "an index names no element of its axis"),
+    "refused": ("ERROR", "DirectML has no descriptor for it"),
+    "not-proved": (
+        "NOT-RUN",
+        "an index may name no element of its axis: there is no proof",
+    ),
+    "proved-if": (
+        "KNOWN",
+        "each index names an element of its axis if the conditions hold",
+    ),
+    "proved": ("PASS", "each index names an element of its axis"),
 }
-"""The states of a gather from the worst one, each with its colour."""
+"""The states of a gather from the worst: the state of a result that has its colour; its
+meaning."""
 
-_MEANINGS = {
-    "out-of-range": "an index names no element of its axis",
-    "refused": "DirectML has no descriptor for it",
-    "not-proved": "an index may name no element of its axis: there is no proof",
-    "proved-if": "each index names an element of its axis if the conditions hold",
-    "proved": "each index names an element of its axis",
-}
+_COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
+
+_MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
 
 _MOODS = {"PASS": "good", "NOT-RUN": "open"}
 """The mood of the head by its colour; it is bad with any other colour."""
@@ -81,20 +84,7 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
     for path in paths:
         finished = audits[path]
         gathers += finished.audit.gathers
-        audit = finished.audit
-        section_texts = {
-            "path": _text(path),
-            "verdict": audit.verdict,
-            "badge": _badge(audit.verdict, VERDICTS[audit.verdict].colour),
-            "bar": _bar(audit.gathers),
-            "counts": _counts(audit.gathers),
-            "notes": _listed("<li>", audit.notes, "</li>"),
-            "commands": _commands(path, audit),
-            "gathers": _groups(path, finished, details),
-            "assumes": audit.assumes,
-            "given": _given(audit),
-            "guards": _guards(path, audit),
-        }
+        section_texts = _section_texts(path, finished, details)
         section_texts["open"] = " open" if is_alone else ""
         section = filled_part("auditing/output/page_of_model", section_texts)
         sections.append(section)
@@ -141,6 +131,26 @@ def _providers(gathers: Sequence[AuditedGather], is_open: bool) -> str:
         body = f'<div class="body">{_fields(behaviours.items())}</div>'
         parts.append(f"{start}{summary_line}{body}</details>")
     return "".join(parts)
+
+
+def _section_texts(
+    path: str, finished: FinishedAudit, details: list[Any]
+) -> dict[str, str]:
+    """Return the texts on a model; its pictures are appended to the details."""
+    audit = finished.audit
+    return {
+        "path": _text(path),
+        "verdict": audit.verdict,
+        "badge": _badge(audit.verdict, VERDICTS[audit.verdict].colour),
+        "bar": _bar(audit.gathers),
+        "counts": _counts(audit.gathers),
+        "notes": _listed("<li>", audit.notes, "</li>"),
+        "commands": _commands(path, audit),
+        "gathers": _groups(path, finished, details),
+        "assumes": audit.assumes,
+        "given": _given(audit),
+        "guards": _guards(path, audit),
+    }
 
 
 def _given(audit: Audit) -> str:

@@ -164,12 +164,7 @@ def explain(
     number: str | None = value_text(value[0])
     outcome = f" = {number}"
     last_notes = list[str]()
-    sizes = element.desc.input_tensor.sizes
-    outside = list[str]()
-    for axis, index in zip(element.indexed, element.index_values, strict=True):
-        size = sizes[axis]
-        if not -size <= index < size:
-            outside.append(f"index {index} is out of range of {size}")
+    outside = _notes_of_indices_outside(element)
 
     if out_of_range == "directml":
         text, notes, after = _by_offset(element, offset, padding=not is_inside)
@@ -185,27 +180,11 @@ def explain(
     else:
         text, notes, after = _brought_in_range(element)
         if out_of_range == "error":
-            # The index of another output element may be out of range.
-            try:
-                check_indices(desc, indices)
-            except IndexOutOfRangeError as error:
-                last_notes = [f"but the gather is an error: {error}"]
+            last_notes = _note_of_other_error(desc, indices)
 
     # DirectML reads by the offset, which the text has already.
     input_element = None if out_of_range == "directml" else after
-    input_places = [input_element] if input_element else []
-    tensors = (
-        ("output", desc.output_tensor, [element.at]),
-        ("indices", desc.indices_tensor, element.index_places),
-        ("input", desc.input_tensor, input_places),
-    )
-    parts = list[str]()
-    for name, tensor, places in tensors:
-        if tensor.strides is None or not places:
-            continue
-        places_in_buffer = [np.dot(at, tensor.element_strides) for at in places]
-        parts.append(f"{name} {' '.join(map(str, places_in_buffer))}")
-    last_notes += [f"buffer offsets: {', '.join(parts)}"] if parts else []
+    last_notes += _notes_of_buffers(element, input_element)
     other: OutOfRange = "clamp" if out_of_range == "directml" else "directml"
     other_value = None
     other_element = _value(desc, data, element, other)
@@ -461,6 +440,26 @@ _NO_STEP: _Step = ("", [], None)
 """The step of an output element that is read from nowhere."""
 
 
+def _notes_of_indices_outside(element: _Element) -> list[str]:
+    """Return a note for each coordinate of the index that is out of range."""
+    sizes = element.desc.input_tensor.sizes
+    notes = list[str]()
+    for axis, index in zip(element.indexed, element.index_values, strict=True):
+        size = sizes[axis]
+        if not -size <= index < size:
+            notes.append(f"index {index} is out of range of {size}")
+    return notes
+
+
+def _note_of_other_error(desc: Descriptor, indices: Array) -> list[str]:
+    """Return a note where the index of another output element is an error."""
+    try:
+        check_indices(desc, indices)
+    except IndexOutOfRangeError as error:
+        return [f"but the gather is an error: {error}"]
+    return []
+
+
 def _brought_in_range(element: _Element) -> _Step:
     """Return the step that brings each index in range of its own axis."""
     sizes = element.desc.input_tensor.sizes
@@ -531,6 +530,29 @@ def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
 def _is_inside(at: Sequence[int], sizes: Sequence[int]) -> bool:
     pairs = zip(at, sizes, strict=True)
     return all(0 <= coordinate < size for coordinate, size in pairs)
+
+
+def _notes_of_buffers(
+    element: _Element, input_element: Coordinates | None
+) -> list[str]:
+    """Return a note with the buffer offsets of the elements.
+
+    It names the tensors that have strides.
+    """
+    desc = element.desc
+    input_places = [input_element] if input_element else []
+    tensors = (
+        ("output", desc.output_tensor, [element.at]),
+        ("indices", desc.indices_tensor, element.index_places),
+        ("input", desc.input_tensor, input_places),
+    )
+    parts = list[str]()
+    for name, tensor, places in tensors:
+        if tensor.strides is None or not places:
+            continue
+        places_in_buffer = [np.dot(at, tensor.element_strides) for at in places]
+        parts.append(f"{name} {' '.join(map(str, places_in_buffer))}")
+    return [f"buffer offsets: {', '.join(parts)}"] if parts else []
 
 
 def _parenthesis(notes: list[str]) -> str:

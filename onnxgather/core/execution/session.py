@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -203,17 +203,7 @@ class Session:
         if threads == 0:
             threads = usable_cores()
         if self.provider.runs_programs:
-            # WebNN runs a descriptor without further options.
-            name = self.provider.name
-            if self._desc is None:
-                rule = f"{name} must run a descriptor, got an ONNX model"
-                raise ProviderError(f"{rule}; provider web-webnn runs models")
-            if target is not None or provider_options:
-                what = "a target" if target is not None else "options of a provider"
-                rule = (
-                    f"{name} must have none of the options of ONNX models, got {what}"
-                )
-                raise ProviderError(f"{rule}; provider web-webnn runs models")
+            self._check_program(target, provider_options)
         elif self._desc is not None:
             source = self._model_of(self._desc, target, threads)
         elif target is not None or shown(out_of_range) != "'clamp'":
@@ -222,16 +212,8 @@ class Session:
             )
         operators = None
         if self._desc is not None and self.provider.runs_programs:
-            inputs = dict[str, ValueType]()
-            for name, tensor in tensors(self._desc).items():
-                data_type = name_of(tensor.data_type.onnx)
-                inputs[name] = ValueType(data_type, tensor.array_shape)
-            outputs = {OUTPUT: inputs.pop(OUTPUT)}
-            # It is imported here, as only this provider needs it.
-            from onnxgather.core.lowering.webnn.program import to_webnn
-
-            module = to_webnn(self._desc, self._policy).to_javascript()
-            opening = partial(OpenedProgram, self._desc, module, self.provider)
+            inputs, outputs = _values_of_descriptor(self._desc)
+            opening = self._opening_of_program(self._desc)
         else:
             model, proto = loaded(source)
             inputs, outputs = values_of(proto)
@@ -330,6 +312,29 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _check_program(self, target: object, options: object) -> None:
+        """Check that WebNN can run the source: a descriptor without further options.
+
+        Raises:
+            ProviderError: The source is a model, or there is an option for models.
+        """
+        name = self.provider.name
+        if self._desc is None:
+            rule = f"{name} must run a descriptor, got an ONNX model"
+            raise ProviderError(f"{rule}; provider web-webnn runs models")
+        if target is not None or options:
+            what = "a target" if target is not None else "options of a provider"
+            rule = f"{name} must have none of the options of ONNX models, got {what}"
+            raise ProviderError(f"{rule}; provider web-webnn runs models")
+
+    def _opening_of_program(self, desc: Descriptor) -> Callable[[], OpenedProgram]:
+        """Return what opens the WebNN program of a descriptor."""
+        # It is imported here, as only this provider needs it.
+        from onnxgather.core.lowering.webnn.program import to_webnn
+
+        module = to_webnn(desc, self._policy).to_javascript()
+        return partial(OpenedProgram, desc, module, self.provider)
 
     def _model_of(
         self, desc: Descriptor, target: Target | None, threads: int
@@ -463,6 +468,18 @@ class Session:
 
 
 _CLASS_DTYPE_SHAPE = attrgetter("__class__", "dtype", "shape")
+
+
+def _values_of_descriptor(
+    desc: Descriptor,
+) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
+    """Return the values of a descriptor's inputs and of its output, by their names."""
+    values = dict[str, ValueType]()
+    for name, tensor in tensors(desc).items():
+        data_type = name_of(tensor.data_type.onnx)
+        values[name] = ValueType(data_type, tensor.array_shape)
+    outputs = {OUTPUT: values.pop(OUTPUT)}
+    return values, outputs
 
 
 def _listed_values(values: Mapping[str, ValueType]) -> str:

@@ -369,16 +369,7 @@ def parse_program(
     name = os.fspath(path)
     with located(name):
         if isinstance(source, bytes):
-            if len(source) > MAX_PROGRAM_BYTES:
-                raise FileFormatError(
-                    f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in"
-                    " files of their own, which sourcePath names"
-                )
-            ending = got(source, "a DxDispatch program")
-            if ending:
-                raise FileFormatError(
-                    f"must be a DxDispatch program, which is JSON{ending}"
-                )
+            _check_file(source)
         document = parse_json(source)
     return program_of(document, name, allow_outside=allow_outside)
 
@@ -403,27 +394,7 @@ def program_of(document: object, name: str, *, allow_outside: bool = False) -> P
         resources = dict[str, Resource]()
         for key, field in root.member("resources").entries():
             resources[key] = read_resource(field, folder, allow_outside=allow_outside)
-        entries = root.member("dispatchables").entries()
-        declared = dict[str, Dispatchable | Field]()
-        gather_fields = list[Field]()
-        for key, entry in entries:
-            if is_other(entry):
-                declared[key] = entry
-            else:
-                descriptor = _descriptor(entry)
-                entry.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
-                flags = entry.member("executionFlags", [])
-                rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
-                for flag in flags.texts():
-                    flag_field = Field(flag, flags.path)
-                    flag_field.known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
-                bindings = entry.member("bindings", {})
-                owned = _bindings(bindings, descriptor, resources, owned=True)
-                declared[key] = Dispatchable(descriptor, owned, entry.path)
-                gather_fields.append(entry)
-        notes = list[str]()
-        for gather in gather_fields:
-            notes.extend(ignored(gather))
+        declared, notes = _declared(root.member("dispatchables"), resources)
         gathers = dict[str, Dispatchable]()
         left_out = list[str]()
         for key, dispatchable in declared.items():
@@ -494,6 +465,18 @@ def _program_of_descriptors(root: Field, name: str) -> Program:
     return Program(name, {}, gathers, (), tuple(left_out), notes=tuple(notes))
 
 
+def _check_file(content: bytes) -> None:
+    """Check that a file is not too large, and not a file of another kind."""
+    if len(content) > MAX_PROGRAM_BYTES:
+        raise FileFormatError(
+            f"must have at most {MAX_PROGRAM_BYTES} bytes, and larger values in files"
+            " of their own, which sourcePath names"
+        )
+    ending = got(content, "a DxDispatch program")
+    if ending:
+        raise FileFormatError(f"must be a DxDispatch program, which is JSON{ending}")
+
+
 def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
     """Return the header of an .npy file."""
     header = io.BytesIO()
@@ -502,11 +485,46 @@ def npy_header(data_type: TensorDataType, shape: tuple[int, ...]) -> bytes:
     return header.getvalue()
 
 
+def _declared(
+    field: Field, resources: Resources
+) -> tuple[dict[str, Dispatchable | Field], list[str]]:
+    """Read the dispatchables; return them with notes on fields that are ignored.
+
+    A dispatchable that is no gather is returned as its field.
+    """
+    entries = field.entries()
+    declared = dict[str, Dispatchable | Field]()
+    gathers = list[Field]()
+    for key, entry in entries:
+        if is_other(entry):
+            declared[key] = entry
+        else:
+            declared[key] = _dispatchable(entry, resources)
+            gathers.append(entry)
+    notes = list[str]()
+    for gather in gathers:
+        notes.extend(ignored(gather))
+    return declared, notes
+
+
 def _descriptor(field: Field) -> Descriptor:
     try:
         return read_descriptor(field)
     except DescriptorError as error:
         raise error.at(fields_of(field).path) from None
+
+
+def _dispatchable(field: Field, resources: Resources) -> Dispatchable:
+    descriptor = _descriptor(field)
+    field.member("dmlCompileType", _COMPILE_TYPES[0]).choice(_COMPILE_TYPES)
+    flags = field.member("executionFlags", [])
+    rule = f"must be among {', '.join(_EXECUTION_FLAGS)}"
+    for flag in flags.texts():
+        flag_field = Field(flag, flags.path)
+        flag_field.known(rule, _EXECUTION_FLAGS, _EXECUTION_FLAG_PREFIX)
+    bindings = field.member("bindings", {})
+    owned = _bindings(bindings, descriptor, resources, owned=True)
+    return Dispatchable(descriptor, owned, field.path)
 
 
 def _command(field: Field, resources: Resources, declared: Declared) -> Command | Field:
@@ -617,14 +635,7 @@ def _binding(
     else:
         raise field.error("must be the name of a resource, or an object")
     resource = name.look_up(resources, "resource")
-    # A DirectML operator has no use for these fields.
-    options.member("elementCount", 0).unsigned()
-    options.member("format", "").text()
-    counter = options.first("counter")
-    if counter:
-        counter.look_up(resources, "resource")
-        options.member("counterOffsetBytes", 0).unsigned()
-    options.member("shape", []).integers()
+    _check_ignored(options, resources)
     offset = _offset(options, resource, tensor, field)
     # DirectML binds from the offset to the end of the resource, whatever elementCount
     # says.
@@ -652,6 +663,17 @@ def _offset(
     product = field.about("elementOffset times elementSizeInBytes")
     product.require(offset % (promised or LEAST_ALIGNMENT) == 0, rule, offset)
     return offset
+
+
+def _check_ignored(options: Field, resources: Resources) -> None:
+    """Check the fields of a binding that a DirectML operator has no use for."""
+    options.member("elementCount", 0).unsigned()
+    options.member("format", "").text()
+    counter = options.first("counter")
+    if counter:
+        counter.look_up(resources, "resource")
+        options.member("counterOffsetBytes", 0).unsigned()
+    options.member("shape", []).integers()
 
 
 def _data_type(name: Field, resources: Resources, use: str) -> TensorDataType:

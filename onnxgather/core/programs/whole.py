@@ -191,27 +191,9 @@ class WholeProgram:
         self.read = set[str]()
         """The names of the values that dispatches read, or keep in part."""
         with located(program.path):
-            if program.other:
-                read_descriptor(program.other)  # raises, as it is no gather
-            if not program.dispatch_commands:
-                raise FileFormatError("$.commands must dispatch a gather to be a model")
-            if "" in program.resources:
-                raise FileFormatError(
-                    "$.resources must have names to be values of a model, got ''"
-                )
-            self._first = dict[str, Value]()
+            self._check_names()
+            self._first = self._first_values()
             """What a resource holds before the first command, by its name."""
-            for name, tensor in _first_tensors(program).items():
-                resource = self.program.resources[name]
-                if tensor is None:  # no tensor is bound to it: a command shows it
-                    data_type = resource.data_type or TensorDataType.UINT8
-                else:
-                    data_type = tensor.data_type
-                count = resource.size_in_bytes // data_type.size
-                shape = (count,)
-                if tensor is not None and size_of(tensor.array_shape) == count:
-                    shape = tensor.array_shape
-                self._first[name] = self.graph.input(name, data_type.numpy, shape)
             # A number after a name must not make the name of another resource.
             self.graph.names |= program.resources.keys()
             self.inputs = dict[str, Value]()
@@ -221,18 +203,8 @@ class WholeProgram:
                     self.inputs[name] = value
             self._now = dict(self._first)
             """What a resource holds after the commands so far, by its name."""
-            for command in program.commands:
-                if isinstance(command, DispatchCommand):
-                    self._dispatch(command)
-                else:
-                    self.shown[command.path] = self._shown_value(command.resource)
-            # The other resources keep their first values, as constants.
-            self.graph.inputs = list(self.inputs.values())
-            for name, value in self._first.items():
-                if name not in self.inputs:
-                    content = program.resources[name].initial_bytes().data
-                    array = np.ndarray(value.shape, value.dtype, content)
-                    self.graph.constants[value.name] = array
+            self._add_commands()
+            self._add_constants()
 
     def outputs(self) -> list[Value]:
         """Return the values that are shown, then those written and never read."""
@@ -241,6 +213,53 @@ class WholeProgram:
             if value.name not in self.read:
                 outputs[value.name] = value
         return list(outputs.values())
+
+    def _check_names(self) -> None:
+        """Check that all dispatches are gathers, and that resources can name values."""
+        program = self.program
+        if program.other:
+            read_descriptor(program.other)  # raises, as it is no gather
+        if not program.dispatch_commands:
+            raise FileFormatError("$.commands must dispatch a gather to be a model")
+        if "" in program.resources:
+            raise FileFormatError(
+                "$.resources must have names to be values of a model, got ''"
+            )
+
+    def _first_values(self) -> dict[str, Value]:
+        values = dict[str, Value]()
+        for name, tensor in _first_tensors(self.program).items():
+            values[name] = self._first_value(name, tensor)
+        return values
+
+    def _first_value(self, name: str, tensor: TensorDesc | None) -> Value:
+        """Return the graph input for what a resource holds before the first command."""
+        resource = self.program.resources[name]
+        if tensor is None:  # no tensor is bound to it: a command shows it
+            data_type = resource.data_type or TensorDataType.UINT8
+        else:
+            data_type = tensor.data_type
+        count = resource.size_in_bytes // data_type.size
+        shape = (count,)
+        if tensor is not None and size_of(tensor.array_shape) == count:
+            shape = tensor.array_shape
+        return self.graph.input(name, data_type.numpy, shape)
+
+    def _add_commands(self) -> None:
+        for command in self.program.commands:
+            if isinstance(command, DispatchCommand):
+                self._dispatch(command)
+            else:
+                self.shown[command.path] = self._shown_value(command.resource)
+
+    def _add_constants(self) -> None:
+        """Give the first values that are no inputs the bytes of the program."""
+        self.graph.inputs = list(self.inputs.values())
+        for name, value in self._first.items():
+            if name not in self.inputs:
+                content = self.program.resources[name].initial_bytes().data
+                array = np.ndarray(value.shape, value.dtype, content)
+                self.graph.constants[value.name] = array
 
     def _dispatch(self, command: DispatchCommand) -> None:
         """Add the nodes of a dispatch."""

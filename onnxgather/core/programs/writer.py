@@ -15,6 +15,7 @@ from onnxgather.core.descriptors.arrays import Array, check_arrays
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import is_owned, tensors, to_dict
+from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.documents import Field
 from onnxgather.core.programs.resources import read_numbers
 
@@ -93,30 +94,7 @@ def _program(
     for role, tensor in tensors(desc).items():
         name = _RESOURCES[role]
         array = arrays_by_name.get(name)
-        data_type = tensor.data_type
-        count = math.prod(tensor.array_shape)
-        values: object
-        if array is None:
-            values = {"value": 0, "valueCount": count}
-        elif files is None or array.nbytes <= MOST_LISTED_BYTES:
-            data_type, values = _listed_numbers(array)
-        else:
-            file = f"{name}.npy"
-            stream = io.BytesIO()
-            np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-            files[file] = stream.getvalue()
-            values = {"sourcePath": file}
-        resource: dict[str, Any] = {
-            "initialValuesDataType": str(data_type),
-            "initialValues": values,
-        }
-
-        size_of_values = count * tensor.data_type.size
-        default_size = (size_of_values + 3) // 4 * 4  # DxDispatch rounds up to 4 bytes
-        total = tensor.total_tensor_size_in_bytes
-        if total > default_size:
-            resource["sizeInBytes"] = total
-        resources[name] = resource
+        resources[name] = _resource(tensor, name, array, files)
         if is_owned(tensor):
             bound_by_program[role] = name
     bound_by_dispatch = {
@@ -138,6 +116,43 @@ def _program(
     lines = [f"// {line}".rstrip() for line in comment.splitlines()]
     lines.append(_layout(program, "", 0))
     return "\n".join(lines) + "\n"
+
+
+def _resource(
+    tensor: TensorDesc, name: str, array: Array | None, files: dict[str, bytes] | None
+) -> dict[str, Any]:
+    """Return the resource for a tensor, with an array or with zeros.
+
+    It has a size where its initial values alone would be too few.
+    """
+    data_type = tensor.data_type
+    count = math.prod(tensor.array_shape)
+    values: object
+    if array is None:
+        values = {"value": 0, "valueCount": count}
+    elif files is None or array.nbytes <= MOST_LISTED_BYTES:
+        data_type, values = _listed_numbers(array)
+    else:
+        file = f"{name}.npy"
+        files[file] = _npy_content(array)
+        values = {"sourcePath": file}
+    resource: dict[str, Any] = {
+        "initialValuesDataType": str(data_type),
+        "initialValues": values,
+    }
+
+    size_of_values = count * tensor.data_type.size
+    default_size = (size_of_values + 3) // 4 * 4  # DxDispatch rounds up to 4 bytes
+    total = tensor.total_tensor_size_in_bytes
+    if total > default_size:
+        resource["sizeInBytes"] = total
+    return resource
+
+
+def _npy_content(array: Array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+    return stream.getvalue()
 
 
 def _listed_numbers(array: Array) -> tuple[TensorDataType, list[Any]]:
