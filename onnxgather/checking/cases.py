@@ -348,11 +348,7 @@ def cases_of_file(
 
 
 def case_of_arrays(
-    program: Program,
-    origin: Origin,
-    policy: OutOfRange,
-    data: Array,
-    indices: Array,
+    program: Program, origin: Origin, policy: OutOfRange, data: Array, indices: Array
 ) -> DescriptorCase:
     """Return the case of a gather that no command dispatches, with arrays for it."""
     return DescriptorCase(

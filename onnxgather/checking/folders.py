@@ -18,12 +18,7 @@ from typing import Any
 
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.files import (
-    UNFINISHED,
-    partial_path,
-    reason,
-    sentence_on,
-)
+from onnxgather.core.files import UNFINISHED, partial_path, reason, sentence_on
 from onnxgather.core.replacing import CHANGED, check_replaceable, with_line
 
 SUMS = "SHA256SUMS"

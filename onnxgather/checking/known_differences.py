@@ -19,12 +19,7 @@ from packaging.version import InvalidVersion
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import (
-    CaseResult,
-    Report,
-    Result,
-    ResultKind,
-)
+from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import RUNTIME_NAME

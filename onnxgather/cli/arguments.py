@@ -400,8 +400,7 @@ allow_outside = flag(
 )
 node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
 inputs = file(
-    "--inputs",
-    help="The inputs of an ONNX model or of a descriptor alone, as .npz.",
+    "--inputs", help="The inputs of an ONNX model or of a descriptor alone, as .npz."
 )
 shape = click.option(
     "--shape",
@@ -651,11 +650,7 @@ class KnownFiles:
 _corpus = flag("--corpus", help="Check the built-in corpus.")
 _random = number("--random", "count", help="Check N random descriptors.")
 _seed = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    metavar="S",
-    help="Of --random.",
+    "--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random."
 )
 built_in = _together(_corpus, _random, _seed)
 _text = click.option(
@@ -772,11 +767,7 @@ class Lanes:
         """
         from onnxgather.checking.lanes import check_paths
 
-        given = {
-            "lane": self.pythons,
-            "plugin": self.plugins,
-            "adapter": self.adapters,
-        }
+        given = {"lane": self.pythons, "plugin": self.plugins, "adapter": self.adapters}
         for kind, paths in given.items():
             with as_usage(partial(click.BadParameter, param_hint=f"'--{kind}'")):
                 check_paths(kind, paths.values())

@@ -21,13 +21,7 @@ from onnxgather.cli.converted import (
     converted_of,
 )
 from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import (
-    MODEL_ENDINGS,
-    WEBNN_ENDINGS,
-    Job,
-    Outputs,
-    plan,
-)
+from onnxgather.cli.outputs import MODEL_ENDINGS, WEBNN_ENDINGS, Job, Outputs, plan
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
@@ -39,9 +33,7 @@ from onnxgather.cli.sources import (
 )
 from onnxgather.cli.terminal import Interrupted, json_bytes
 from onnxgather.core.checks import number_of
-from onnxgather.core.descriptors.feature_levels import (
-    FEATURE_LEVELS,
-)
+from onnxgather.core.descriptors.feature_levels import FEATURE_LEVELS
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import check_apart, first_missing_folder, is_model
 from onnxgather.core.options import OutOfRange

@@ -53,10 +53,7 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     lanes.check_paths()
     outputs.check_writable()
     checkup = examine(
-        lanes.pythons,
-        lanes.plugins,
-        timeout=lanes.timeout,
-        adapters=lanes.adapters,
+        lanes.pythons, lanes.plugins, timeout=lanes.timeout, adapters=lanes.adapters
     )
     batch = Batch(prints=False)
     is_printed = outputs.write(batch, {"--json": partial(json_bytes, checkup)})

@@ -23,10 +23,7 @@ from onnxgather.cli.contracts import (
     without_model,
 )
 from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import (
-    Folder,
-    Outputs,
-)
+from onnxgather.cli.outputs import Folder, Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
 from onnxgather.cli.terminal import has_colours, json_bytes, say

@@ -131,9 +131,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def _tests(
-    session: pytest.Session,
-    group: str,
-    tests: Iterable[tuple[str, Callable[[], None]]],
+    session: pytest.Session, group: str, tests: Iterable[tuple[str, Callable[[], None]]]
 ) -> Iterator[pytest.Item]:
     """Return the tests of a group.
 

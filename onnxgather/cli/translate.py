@@ -23,9 +23,7 @@ from onnxgather.checking.cases import DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
 from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import (
-    Outputs,
-)
+from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
@@ -83,10 +81,7 @@ if TYPE_CHECKING:
     default=os.curdir,
     help="Where writeFile writes.  [default: the current folder]",
 )
-@arguments.flag(
-    "--numbers",
-    help="Print 8-bit values as numbers, not as characters.",
-)
+@arguments.flag("--numbers", help="Print 8-bit values as numbers, not as characters.")
 @arguments.allow_outside
 @arguments.force
 @arguments.as_records(reading=Reading)

@@ -20,12 +20,7 @@ from onnxgather.checking.cases import (
     case_beside,
     is_beside_nodes,
 )
-from onnxgather.checking.corpus.wpt import (
-    WptFile,
-    why_not_wpt,
-    wpt_file,
-    wpt_test,
-)
+from onnxgather.checking.corpus.wpt import WptFile, why_not_wpt, wpt_file, wpt_test
 from onnxgather.checking.folders import FilesDigest, FolderKind
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array

@@ -9,12 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from onnxgather.checking.cases import (
-    Case,
-    DescriptorCase,
-    NodeCase,
-    smallest_case,
-)
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
@@ -40,10 +35,7 @@ from onnxgather.checking.lanes.python import (
 from onnxgather.checking.node_models import bare_model, onnx_operators
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.execution.elsewhere.child import (
-    Breakdown,
-    NoAnswerError,
-)
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import runtime_python
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import target_of

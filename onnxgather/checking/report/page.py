@@ -31,13 +31,7 @@ from onnxgather.checking.report.sentences import (
     verdict,
     why,
 )
-from onnxgather.checking.results import (
-    CaseResult,
-    Evidence,
-    Report,
-    Result,
-    ResultKind,
-)
+from onnxgather.checking.results import CaseResult, Evidence, Report, Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, differing
 from onnxgather.core.descriptors.explain import value_text
 from onnxgather.core.descriptors.reference import reference

@@ -280,10 +280,7 @@ def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | Non
     """Return why a lane without an interpreter shows no difference; None if it does."""
     question = trial.question
     answer = lane.run(
-        question.model,
-        [question.inputs],
-        question.threads,
-        library=trial.operators,
+        question.model, [question.inputs], question.threads, library=trial.operators
     )
     output = answer.output
     expected = trial.expected
