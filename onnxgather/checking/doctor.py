@@ -19,6 +19,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import GATHER_NODES, smallest_case
 from onnxgather.checking.judge import judge
@@ -364,7 +365,7 @@ def examine(
     bases = {base_of(name) for name in pythons}
     here = [*plugins, *(name for name in adapters if name not in bases)]
     paths = dict.fromkeys(here, python) | {**pythons}
-    named: set[str] = set()
+    named = set[str]()
     for name, path in paths.items():
         # A plugin does not stand for the provider that is listed.
         if name in plugins:
@@ -372,7 +373,7 @@ def examine(
         elif interpreter(path) == python:
             named.add(base_of(name))
     names = list(dict.fromkeys([*lanes_set_up(), *paths]))
-    lanes: list[OpenedLane] = []
+    lanes = list[OpenedLane]()
     if names:
         lanes = open_lanes(names, paths, plugins, timeout=timeout, adapters=adapters)
 
@@ -380,16 +381,14 @@ def examine(
     tried = {python: [*own.providers]}
     for lane in lanes:
         tried.setdefault(lane.place, []).append(_tried(lane))
-    environments: list[Environment] = []
+    environments = list[Environment]()
     for place, providers in tried.items():
         environment = own
         if place != python:
             environment = _environment(place, providers[0].info, timeout)
-        environments.append(
-            msgspec.structs.replace(environment, providers=tuple(providers))
-        )
+        environments.append(replace(environment, providers=tuple(providers)))
 
-    findings: list[Finding] = []
+    findings = list[Finding]()
     for environment in environments:
         findings += environment.findings(plugins)
     kernels = ""
@@ -423,7 +422,7 @@ def examine_environment(
         return environment
     lanes = open_lanes(names, dict.fromkeys(names, python), timeout=timeout)
     tried = tuple(map(_tried, lanes))
-    return msgspec.structs.replace(environment, providers=tried)
+    return replace(environment, providers=tried)
 
 
 def _environment(place: str, first: LaneInfo, timeout: float) -> Environment:
@@ -454,7 +453,7 @@ def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     """
     if operators_library() is None and python_kernels() is None:
         return f"none, as {why_not()}", False
-    faults: list[str] = []
+    faults = list[str]()
     module_fault = _fault_of_module()
     if module_fault is not None:
         faults.append(module_fault)
@@ -488,7 +487,7 @@ def _fault_of_module() -> str | None:
 
 def _tried(lane: OpenedLane) -> TriedProvider:
     """Start the lane of a provider, run each gather on it, and end it."""
-    results: dict[str, Result] = {}
+    results = dict[str, Result]()
     with closing(lane):
         info = lane.start()
         if info.not_run is not None:
@@ -516,8 +515,8 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
     if spec is not None and spec.origin:
         folder = os.path.dirname(spec.origin)
         roots = [os.path.dirname(folder)]
-    wheels: list[Wheel] = []
-    files: list[Path] = []
+    wheels = list[Wheel]()
+    files = list[Path]()
     for wheel, files_of_wheel in _owners(roots):
         wheels.append(wheel)
         files += files_of_wheel
@@ -582,7 +581,7 @@ def _files_of_module(record: Path) -> list[Path]:
     """Return the files of the module that a RECORD lists, without .pyc files."""
     lines = record.read_text(encoding="utf-8").splitlines()
     folder = record.parents[1]
-    files: list[Path] = []
+    files = list[Path]()
     for row in csv.reader(lines):
         if row and row[0].startswith(f"{MODULE}/") and not row[0].endswith(".pyc"):
             files.append(folder / row[0])

@@ -162,13 +162,16 @@ class Known(
         is_short_name = self.provider in (*PROVIDERS, *WEB_PROVIDERS)
         if not is_full_name and (not is_runtime or is_short_name):
             names = "CPUExecutionProvider, DirectML.dll or opencv"
-            rule = f"provider must be a full name such as {names}"
-            raise ValueError(f"{rule}, got {shown(self.provider)}")
+            raise ValueError(
+                f"provider must be a full name such as {names}"
+                f", got {shown(self.provider)}"
+            )
         try:
             SpecifierSet(self.versions)
         except InvalidSpecifier:
-            rule = "versions must be such as >=1.24,<1.25"
-            raise ValueError(f"{rule}, got {shown(self.versions)}") from None
+            raise ValueError(
+                f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
+            ) from None
 
     def is_about(self, case: Case | CaseResult, lane: LaneInfo) -> bool:
         """Return whether the known difference is about a case on a lane."""
@@ -266,7 +269,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
+    results_of = dict[_Finding, list[tuple[CaseResult, Result]]]()
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
             finding = _finding(lane, result)
@@ -308,7 +311,7 @@ def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
 
 def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> Known:
     """Return an entry that explains some results, for a person to complete."""
-    patterns: set[CasePattern] = set()
+    patterns = set[CasePattern]()
     for case, _ in results:
         pattern = CasePattern(
             escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped

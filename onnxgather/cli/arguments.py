@@ -68,6 +68,8 @@ def as_usage(
 
 FILE = _Path()
 FOLDER = _Path(file_okay=False)
+argument = partial(click.argument, type=FILE)
+files = partial(argument, nargs=-1, required=True)
 file = partial(click.option, type=FILE, metavar="FILE")
 folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
@@ -92,28 +94,16 @@ def number(*names: str, least: int = 1, most: int | None = None, **more: Any) ->
     )
 
 
-def complete_names(
-    _ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the completions of the last of several comma-separated lane names."""
-    return _completions(incomplete, (*PROVIDERS, *WEB_PROVIDERS, *OTHER_RUNTIMES))
+def _completing(*names: str) -> Any:
+    """Return what completes the last of several comma-separated names."""
 
+    def complete(
+        _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[str]:
+        start, comma, last = incomplete.rpartition(",")
+        return [start + comma + name for name in names if name.startswith(last)]
 
-def _complete_provider(
-    _ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the completions of a provider's name."""
-    return _completions(incomplete, (*PROVIDERS, *WEB_PROVIDERS))
-
-
-def _completions(incomplete: str, names: Sequence[str]) -> list[str]:
-    """Return how the last of several comma-separated names may go on."""
-    start, comma, last = incomplete.rpartition(",")
-    completions = list[str]()
-    for name in names:
-        if name.startswith(last):
-            completions.append(start + comma + name)
-    return completions
+    return complete
 
 
 def _level_names(text: str) -> tuple[str, ...]:
@@ -130,8 +120,9 @@ def _names(text: str) -> list[str]:
         raise click.BadParameter(f"must be names with commas, got {text!r}")
     for name in names:
         if "=" in name:
-            rule = "must be names (--lane takes NAME=PATH)"
-            raise click.BadParameter(f"{rule}, got {name!r}")
+            raise click.BadParameter(
+                f"must be names (--lane takes NAME=PATH), got {name!r}"
+            )
     return names
 
 
@@ -177,7 +168,7 @@ def _texts_by_name(metavar: str, texts: Iterable[str]) -> dict[str, str]:
     Raises:
         BadParameter: A text is not like that, or two texts have the same name.
     """
-    by_name: dict[str, str] = {}
+    by_name = dict[str, str]()
     for text in texts:
         name, _, value = text.partition("=")
         if not name or not value:
@@ -188,12 +179,16 @@ def _texts_by_name(metavar: str, texts: Iterable[str]) -> dict[str, str]:
     return by_name
 
 
-def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
-    """Return a reader of the NAME=VALUE texts of an option that may come several times.
+def _pairs(
+    *names: str, read: Callable[[str], object] = str, hint: str = "", **more: Any
+) -> Any:
+    """Return an option of NAME=VALUE texts, which may come several times.
 
     Args:
+        names: The names of the option.
         read: It reads a VALUE, and raises ValueError where the text breaks its rule.
         hint: What the message adds where a text is not NAME=VALUE.
+        more: As of click.
     """
 
     def by_name(
@@ -203,10 +198,11 @@ def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
-            rule = f"must be {param.metavar}"
-            raise click.BadParameter(f"{rule}, got {values[-1]!r}") from None
+            raise click.BadParameter(
+                f"must be {param.metavar}, got {values[-1]!r}"
+            ) from None
 
-    return by_name
+    return click.option(*names, multiple=True, callback=by_name, **more)
 
 
 def integers(text: str, mark: str = ",") -> tuple[int, ...]:
@@ -274,7 +270,12 @@ def as_records(**records: type) -> Any:
 # The options of models that are made.
 
 
-def policy(default_in_help: str, **more: Any) -> Any:
+def policy(
+    default_in_help: str = (
+        "clamp; of a model that onnxgather wrote: its own; of other models: error"
+    ),
+    **more: Any,
+) -> Any:
     """Return the option --out-of-range of a command.
 
     Args:
@@ -284,7 +285,7 @@ def policy(default_in_help: str, **more: Any) -> Any:
     rule = f"What an index out of range does: {either(POLICIES)}."
     return click.option(
         "--out-of-range",
-        type=click.Choice([*POLICIES]),
+        type=click.Choice(POLICIES),
         metavar="RULE",
         help=f"{rule}  [default: {default_in_help}]",
         **more,
@@ -296,7 +297,7 @@ def target(default_in_help: str, **more: Any) -> Any:
     rule = f"Lowering to use: {either(TARGETS)}."
     return click.option(
         "--target",
-        type=click.Choice([*TARGETS]),
+        type=click.Choice(TARGETS),
         metavar="TARGET",
         help=f"{rule}  [default: {default_in_help}]",
         **more,
@@ -332,36 +333,31 @@ opset = number(
     help="Version of the ONNX operator set.",
 )
 _target_of_model = target(default_in_help="portable", default="portable")
-_policy_of_convert = policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    )
-)
 model_options = _together(_target_of_model, _threads, opset)
 
 _target_of_convert = click.option(
     "--target",
     default="portable",
-    type=click.Choice([*PROVED_TARGETS]),
+    type=click.Choice(PROVED_TARGETS),
     metavar="TARGET",
     help=(
-        f"Lowering to use: {either([*PROVED_TARGETS])}, which writes JavaScript"
+        f"Lowering to use: {either(PROVED_TARGETS)}, which writes JavaScript"
         " instead of ONNX.  [default: portable]"
     ),
 )
 proved_target = click.option(
     "--target",
     multiple=True,
-    type=click.Choice([*PROVED_TARGETS]),
+    type=click.Choice(PROVED_TARGETS),
     metavar="TARGET",
     help=(
-        f"Lowering to prove: {either([*PROVED_TARGETS])}.  [default: portable; a model"
+        f"Lowering to prove: {either(PROVED_TARGETS)}.  [default: portable; a model"
         " that onnxgather wrote is proved itself]"
     ),
 )
 _webnn_form = click.option(
     "--form",
-    type=click.Choice([*WEBNN_FORMS]),
+    type=click.Choice(WEBNN_FORMS),
     metavar="FORM",
     help=(
         "With --target webnn: bytes, for every data type; or typed, for a gather inside"
@@ -370,13 +366,11 @@ _webnn_form = click.option(
 )
 webnn = click.option(
     "--webnn",
-    type=click.Choice([*WEBNN_FORMS]),
+    type=click.Choice(WEBNN_FORMS),
     metavar="FORM",
     help="Show the WebNN program too, in the form bytes or typed.",
 )
-conversion = _together(
-    _policy_of_convert, _target_of_convert, _webnn_form, _threads, opset
-)
+conversion = _together(policy(), _target_of_convert, _webnn_form, _threads, opset)
 
 # The options of programs and of ONNX models that are read.
 
@@ -385,7 +379,7 @@ run_on = click.option(
     default="cpu",
     show_default=True,
     type=provider,
-    shell_complete=_complete_provider,
+    shell_complete=_completing(*PROVIDERS, *WEB_PROVIDERS),
     metavar="NAME",
     help=(
         f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings."
@@ -402,19 +396,17 @@ node = click.option("--node", metavar="NAME", help="Which gather of an ONNX mode
 inputs = file(
     "--inputs", help="The inputs of an ONNX model or of a descriptor alone, as .npz."
 )
-shape = click.option(
+shape = _pairs(
     "--shape",
     "shapes",
-    multiple=True,
-    callback=_pairs(integers),
+    read=integers,
     metavar="NAME=2,16",
     help="The sizes of an input of an ONNX model.",
 )
-_range = click.option(
+_range = _pairs(
     "--range",
     "ranges",
-    multiple=True,
-    callback=_pairs(_limits),
+    read=_limits,
     metavar="NAME=LO:HI",
     help="The least and the largest element of an input.",
 )
@@ -465,7 +457,7 @@ _runtime = file(
 given = _together(shape, _range, _assume, _tokenizer, _allow_empty, _levels, _runtime)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Given:
     """The values of the options of `given`: what holds of the inputs of a model."""
 
@@ -577,8 +569,9 @@ def _states_of_names(text: str) -> tuple[str, ...]:
     states = list[str]()
     for name in _names(text):
         if name not in FAIL_ON_STATES:
-            rule = f"must be some of {', '.join(FAIL_ON_STATES)}"
-            raise click.BadParameter(f"{rule}, got {shown(name)}")
+            raise click.BadParameter(
+                f"must be some of {', '.join(FAIL_ON_STATES)}, got {shown(name)}"
+            )
         states += FAIL_ON_STATES[name]
     return tuple(states)
 
@@ -627,7 +620,7 @@ _write_known = file(
 known = _together(known_files, _no_known, _write_known)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownFiles:
     """The values of the options that say which differences are known."""
 
@@ -684,7 +677,7 @@ def choice(about_name: str = "") -> Any:
 lane_names = click.option(
     "--lanes",
     type=_names,
-    shell_complete=complete_names,
+    shell_complete=_completing(*PROVIDERS, *WEB_PROVIDERS, *OTHER_RUNTIMES),
     metavar="NAMES",
     help=(
         f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
@@ -707,30 +700,25 @@ timeout = click.option(
     metavar="S",
     help="Seconds that a lane may take for a case.",
 )
-_lane = click.option(
+_lane = _pairs(
     "--lane",
     "pythons",
-    multiple=True,
-    callback=_pairs(str, " (--lanes takes a NAME alone)"),
+    hint=" (--lanes takes a NAME alone)",
     metavar="NAME=PATH",
     help="A lane that runs elsewhere; `check --help` lists the forms at its end.",
 )
-_plugin = click.option(
+_plugin = _pairs(
     "--plugin",
     "plugins",
-    multiple=True,
-    callback=_pairs(str),
     metavar="NAME=LIBRARY",
     help=(
         "A lane whose provider comes from a plugin library. NAME is the provider's full"
         " name, such as MyExecutionProvider."
     ),
 )
-adapter = click.option(
+adapter = _pairs(
     "--adapter",
     "adapters",
-    multiple=True,
-    callback=_pairs(str),
     metavar="NAME=FILE.py",
     help=(
         "A lane on a runtime of your own, behind the adapter that docs/runtimes.md"
@@ -740,7 +728,7 @@ adapter = click.option(
 lanes = _together(_lane, _plugin, adapter, timeout)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lanes:
     """The values of the options of `lanes`, and of --lanes."""
 
@@ -785,9 +773,8 @@ class Lanes:
         from onnxgather.checking.lanes import open_lanes
 
         self.check_paths()
-        names = self.lanes or ()
         return open_lanes(
-            names,
+            self.lanes or (),
             self.pythons,
             self.plugins,
             target,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from onnxgather.cli import arguments, sources
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli import arguments
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CERTIFICATE_STATES = ("proved", "refuted", "undecided")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CertifyOptions:
     """The arguments and options of `onnxgather certify`."""
 
@@ -59,7 +59,7 @@ class CertifyOptions:
         return [*dict.fromkeys(pairs)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pairing:
     """A descriptor, and the model that is to mean it."""
 
@@ -91,16 +91,9 @@ class Pairing:
             )
 
 
-@click.command("certify", cls=sources.JsonCommand, epilog=examples_of("certify"))
-@click.argument(
-    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
-@arguments.policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    ),
-    multiple=True,
-)
+@command("certify")
+@arguments.files("paths", metavar="FILE...")
+@arguments.policy(multiple=True)
 @arguments.proved_target
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @click.option(
@@ -195,8 +188,10 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
     if options.model and len(names) > 1:
         count = len({desc for desc, *_ in names})
         pairs_count = len({(policy, target) for _, policy, target, _ in names})
-        rule = "--model must come with one descriptor and one pair of rule and target"
-        raise click.UsageError(f"{rule}, got {count:,} and {pairs_count}")
+        raise click.UsageError(
+            "--model must come with one descriptor and one pair of rule and target"
+            f", got {count:,} and {pairs_count}"
+        )
     return [Pairing(name, *pairing) for pairing, name in names.items()]
 
 
@@ -250,8 +245,9 @@ def _own_program(options: CertifyOptions, batch: Batch, path: str) -> Program | 
     elif options.model:
         option = "--model"
     if option:
-        rule = f"{option} must not come with {path}"
-        raise click.UsageError(f"{rule}, as the file itself is proved")
+        raise click.UsageError(
+            f"{option} must not come with {path}, as the file itself is proved"
+        )
     return program
 
 

@@ -16,7 +16,7 @@ import msgspec
 from onnxgather.checking.cases import Case
 from onnxgather.cli import arguments
 from onnxgather.cli.choice import Choice
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command, examples_of
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import (
     Batch,
@@ -65,7 +65,7 @@ States:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckOptions:
     """The arguments and options of `onnxgather check`."""
 
@@ -118,12 +118,8 @@ class CheckOptions:
         return replace(self, corpus=True)
 
 
-@click.command(
-    "check",
-    cls=JsonCommand,
-    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}\n{examples_of('check')}",
-)
-@click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
+@command("check", words=f"{HELP_ON_LANES}\n{HELP_ON_STATES}")
+@arguments.argument("paths", nargs=-1, metavar="[PATH]...")
 @arguments.built_in
 @arguments.lane_names
 @arguments.lanes
@@ -252,7 +248,7 @@ def _check_models_run_as_they_are(
             refuse_for_model(option, file.path)
 
 
-@dataclass(slots=True)
+@dataclass
 class Selection:
     """The cases that are checked."""
 
@@ -410,7 +406,7 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
     _check_models_run_as_they_are(options, selection.files)
     for note in chain.from_iterable(cases.notes for cases in selection.files):
         batch.tell(note)
-    built_in: list[Case] = []
+    built_in = list[Case]()
     if options.corpus:
         built_in += built_in_cases(options.out_of_range)
     random_count = options.count or 0
@@ -461,7 +457,7 @@ def corpus_command() -> None:
 @click.option(
     "--format",
     "name",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice(FORMATS),
     required=True,
     metavar="FORMAT",
     help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",

@@ -14,7 +14,7 @@ MOST_COMPARED = 10_000
 """The most names of cases that a wrong name is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Choice:
     """The options that choose some of the cases by their names."""
 

@@ -20,13 +20,12 @@ from onnxgather.cli.converted import (
     ConvertOptions,
     converted_of,
 )
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import MODEL_ENDINGS, WEBNN_ENDINGS, Job, Outputs, plan
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
     FileGathers,
-    JsonCommand,
     Reading,
     Source,
     gathers_in,
@@ -43,10 +42,8 @@ MOST_TOLD = 10
 """Of so many dispatches a line says which of their indices is out of range."""
 
 
-@click.command("convert", cls=JsonCommand, epilog=examples_of("convert"))
-@click.argument(
-    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
+@command("convert")
+@arguments.files("files", metavar="FILE...")
 @arguments.file(
     "-o",
     "--output",
@@ -108,8 +105,10 @@ def convert_command(
     """
     options.check()
     if outputs.json_file == STANDARD == output:
-        rule = "--json must have a FILE, as --json=FILE"
-        raise click.UsageError(f"{rule}, where a model goes to the standard output")
+        raise click.UsageError(
+            "--json must have a FILE, as --json=FILE"
+            ", where a model goes to the standard output"
+        )
     if options.verify and not options.is_webnn:
         # No model is made where none can run.
         from onnxgather.proving.verify import check_runs_models
@@ -118,8 +117,8 @@ def convert_command(
     outputs.check_writable()
     batch = Batch(prints=False)
     work = Conversions(batch, options)
-    sources: list[Source] = []
-    jobs: list[Job] = []
+    sources = list[Source]()
+    jobs = list[Job]()
     with batch.errors_last():
         try:
             sources = batch.sources(files)
@@ -153,16 +152,23 @@ def _read(
     program = gathers.program
     if program is None or (options.whole and program.model):
         if options.whole:
-            rule = "--whole must come with programs"
-            raise click.UsageError(f"{rule}, got {source.path}")
+            raise click.UsageError(
+                f"--whole must come with programs, got {source.path}"
+            )
         return gathers
     if options.whole and not program.commands and not program.resources:
-        rule = "must be a program with commands to be one model"
-        raise OnnxGatherError(f"{source.path}: {rule}, got descriptors alone")
+        raise OnnxGatherError(
+            f"{source.path}: "
+            "must be a program with commands to be one model"
+            ", got descriptors alone"
+        )
     # Case: the model beside a model would have its name.
     if program.model and output is None and not options.is_webnn:
-        rule = "the new model must come with -o PATH"
-        raise OnnxGatherError(f"{source.path}: {rule}, as {source.path} is the input")
+        raise OnnxGatherError(
+            f"{source.path}: "
+            "the new model must come with -o PATH"
+            f", as {source.path} is the input"
+        )
     policy = options.out_of_range or gathers.policy
     _check_convertible(work, program, policy)
     return gathers
@@ -185,7 +191,7 @@ def _jobs(
         UsageError: As `plan`.
     """
     options = work.options
-    all_gathers: list[FileGathers] = []
+    all_gathers = list[FileGathers]()
     for source in sources:
         # A file that is named twice is there twice, so that the clash is seen.
         if source.path in work.gathers:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from onnxgather.proving.verify import Verification
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConvertOptions:
     """The options of `onnxgather convert`, but those of files."""
 
@@ -92,13 +92,15 @@ class ConvertOptions:
         for option in ("input", "opset", "threads"):
             parameter = "resources" if option == "input" else option
             if source_of(parameter) is not ParameterSource.DEFAULT:
-                rule = f"--{option} must not come with --target {WEBNN}"
-                raise click.UsageError(f"{rule}, as it is for ONNX models")
+                raise click.UsageError(
+                    f"--{option} must not come with --target {WEBNN}"
+                    ", as it is for ONNX models"
+                )
         if self.whole and self.form is not None:
             raise click.UsageError("--form must not come with --whole")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Converted:
     """A model, or a program for WebNN."""
 
@@ -108,7 +110,7 @@ class Converted:
     verified: Verification | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Conversions:
     """The files to convert, and what became of them."""
 
@@ -204,7 +206,7 @@ def _checked(model: ModelProto) -> Converted:
     from onnxgather.core.model.write import check_model
 
     check_model(model)
-    inputs: dict[str, dict[str, Any]] = {}
+    inputs = dict[str, dict[str, Any]]()
     for name, value_type in values_of(model)[0].items():
         data_type = DIRECTML_NAMES.get(value_type.data_type, value_type.data_type)
         inputs[name] = {"type": data_type, "sizes": value_type.sizes}
@@ -249,7 +251,7 @@ def _webnn_text(job: Job, program: Any) -> bytes:
 
 def _webnn_inputs(operands: Sequence[MLOperand]) -> dict[str, dict[str, Any]]:
     """Return the inputs of a WebNN graph as --json says them."""
-    inputs: dict[str, dict[str, Any]] = {}
+    inputs = dict[str, dict[str, Any]]()
     for operand in operands:
         data_type = operand.data_type.upper()
         inputs[operand.name] = {"type": data_type, "sizes": operand.shape}

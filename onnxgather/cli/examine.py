@@ -13,11 +13,10 @@ import click
 from onnxgather.checking.cases import drawn_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import (
     Batch,
-    JsonCommand,
     Reading,
     case_with_inputs,
     check_has_gather,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from onnxgather.core.programs.program import Program
 
 
-@click.command("doctor", cls=JsonCommand, epilog=examples_of("doctor"))
+@command("doctor")
 @arguments.lanes
 @arguments.json_file("findings")
 @arguments.as_records(lanes=Lanes, outputs=Outputs)
@@ -70,7 +69,7 @@ def _lane(text: str) -> tuple[str, str | None]:
         return parse_lane(text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReproOptions:
     """The options that say which case may differ, and where."""
 
@@ -87,7 +86,7 @@ class ReproOptions:
     target: Target | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Suspect:
     """A case that may differ on a lane."""
 
@@ -99,8 +98,8 @@ class Suspect:
     """Cases that may differ where that one is right."""
 
 
-@click.command("repro", epilog=examples_of("repro"))
-@click.argument("source", type=arguments.FILE, metavar="SOURCE")
+@command("repro", click.Command)
+@arguments.argument("source", metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
 @click.option(
     "--case", "name", metavar="NAME", help="Which case of a program or a report."
@@ -259,8 +258,11 @@ def _suspect(
     batch = Batch()
     program = batch.program_of(source, reading)
     if program is None:
-        rule = "an ONNX model that onnxgather did not write must come with --node"
-        raise OnnxGatherError(f"{source}: {rule}, got none")
+        raise OnnxGatherError(
+            f"{source}: "
+            "an ONNX model that onnxgather did not write must come with --node"
+            ", got none"
+        )
     return _of_program(batch, program, reading, options)
 
 
@@ -271,8 +273,10 @@ def _of_node(
     from onnxgather.extracting.extract import case_of_node
 
     if options.name or options.out_of_range or options.target:
-        rule = "--case, --out-of-range and --target must come without --node"
-        raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
+        raise click.UsageError(
+            "--case, --out-of-range and --target must come without --node"
+            ", as a node runs as it is in ONNX"
+        )
     with foreseen(f"{source}: cannot be read"):
         case = case_of_node(source, reading.arrays(), reading.node, timeout)
     return Suspect(case, "portable")
@@ -316,8 +320,10 @@ def _of_report(
     # A report never names a program to start.
     if reported is not None and reported.adapter is not None and not options.adapters:
         option = f"--adapter {reported.provider}={reported.adapter}"
-        rule = f"{source}: lane {shown(reported.name)} needs its adapter"
-        raise OnnxGatherError(f"{rule}, such as --lane {reported.name} {option}")
+        raise OnnxGatherError(
+            f"{source}: lane {shown(reported.name)} needs its adapter"
+            f", such as --lane {reported.name} {option}"
+        )
     target = options.target
     if target is None and reported is not None:
         target = reported.target

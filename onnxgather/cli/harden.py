@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnxgather.cli import arguments
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
+from onnxgather.cli.sources import STANDARD, Batch, Source
 from onnxgather.cli.terminal import Progress, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.hardening.verify import Verified
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HardenOptions:
     """The arguments and options of `onnxgather harden`."""
 
@@ -49,7 +49,7 @@ class HardenOptions:
         return self.outputs.json_file == STANDARD
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Hardening:
     """What became of a model."""
 
@@ -85,10 +85,8 @@ class _Hardening:
         return f"{self.model} -> {self.output}: {nodes} rewritten"
 
 
-@click.command("harden", cls=JsonCommand, epilog=examples_of("harden"))
-@click.argument(
-    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
-)
+@command("harden")
+@arguments.files("paths", metavar="MODEL...")
 @arguments.file(
     "-o",
     "--output",

@@ -12,12 +12,12 @@ import msgspec
 from onnxgather.cli import arguments
 from onnxgather.cli.check import HELP_ON_STATES
 from onnxgather.cli.choice import Choice
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.sources import Batch, JsonCommand
+from onnxgather.cli.sources import Batch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JudgeOptions:
     """The arguments and options of `onnxgather judge`."""
 
@@ -31,9 +31,7 @@ class JudgeOptions:
     with_paths: bool
 
 
-@click.command(
-    "judge", cls=JsonCommand, epilog=f"{HELP_ON_STATES}\n{examples_of('judge')}"
-)
+@command("judge", words=HELP_ON_STATES)
 @click.argument("exported", type=arguments.FOLDER, metavar="EXPORT")
 @click.argument("answers", type=arguments.FOLDER, metavar="ANSWERS")
 @arguments.choice()

@@ -22,10 +22,10 @@ from onnxgather.cli.contracts import (
     is_guard,
     without_model,
 )
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Folder, Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
+from onnxgather.cli.sources import STANDARD, Batch, Source
 from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS, printable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from onnxgather.extracting.extract import Extracted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AuditOptions:
     """The arguments and options of `onnxgather audit`."""
 
@@ -80,10 +80,8 @@ class AuditOptions:
         return not self.inputs_format.suffix
 
 
-@click.command("audit", cls=JsonCommand, epilog=examples_of("audit"))
-@click.argument(
-    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
-)
+@command("audit")
+@arguments.files("paths", metavar="MODEL...")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
 @arguments.no_negative
@@ -303,8 +301,9 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
     suffix = options.inputs_format.suffix
     if path != STANDARD and not path.lower().endswith(suffix):
         reader = "without --for" if options.tool is None else f"for {options.tool}"
-        rule = f"--write-inputs must end in {suffix} {reader}"
-        raise click.UsageError(f"{rule}, got {path}")
+        raise click.UsageError(
+            f"--write-inputs must end in {suffix} {reader}, got {path}"
+        )
 
 
 def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
@@ -324,8 +323,7 @@ def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
     # A folder that is there may have any name.
     if suffix.lower() in suffixes and not os.path.isdir(path):
         reason = "with --boundary" if options.tool is None else f"for {options.tool}"
-        rule = f"--write-inputs must be a folder {reason}"
-        raise click.UsageError(f"{rule}, got {path}")
+        raise click.UsageError(f"--write-inputs must be a folder {reason}, got {path}")
 
 
 def _baseline(options: AuditOptions) -> Baseline:
@@ -537,8 +535,8 @@ def _say(
         say(line, as_is=True)
 
 
-@click.command("extract", cls=JsonCommand, epilog=examples_of("extract"))
-@click.argument("model", type=arguments.FILE, metavar="MODEL")
+@command("extract")
+@arguments.argument("model", metavar="MODEL")
 @click.option(
     "--node", metavar="NAME", help="The gather of that name, or with such an output."
 )

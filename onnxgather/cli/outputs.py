@@ -79,7 +79,7 @@ def _write_folder(batch: Batch, folder: str, files: Folder, force: bool) -> None
         batch.tell(f"written: {folder}, {number_of(written, 'file')}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outputs:
     """The files that a command writes; None is a file that no option names."""
 
@@ -227,7 +227,7 @@ def codes(report: Report) -> Iterator[int]:
         yield NOT_RUN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """A gather or a program, and the file that is made of it: a model or a program."""
 
@@ -351,14 +351,16 @@ def _only_file(output: str | None, models: int, endings: Sequence[str]) -> str |
     file_endings = (*MODEL_ENDINGS, *WEBNN_ENDINGS, ".js")
     is_of_others = ending in file_endings and ending not in endings
     if is_of_others and not os.path.exists(output):
-        rule = f"--output must be a folder or end in {' or '.join(endings)}"
-        raise click.UsageError(f"{rule}, got {output}")
+        raise click.UsageError(
+            f"--output must be a folder or end in {' or '.join(endings)}, got {output}"
+        )
     is_file = output == STANDARD or ending in endings
     if not is_file or os.path.isdir(output):
         return None
     if models > 1:
-        rule = f"--output must be a folder for {models} models"
-        raise click.UsageError(f"{rule}, got {output}")
+        raise click.UsageError(
+            f"--output must be a folder for {models} models, got {output}"
+        )
     if endings == MODEL_ENDINGS:
         check_no_terminal(output)
     return output

@@ -53,8 +53,10 @@ def finished(
                         # The other items may have enough memory.
                         if total == 1:
                             raise
-                        text = "there is not enough memory, or its process was ended"
-                        raise OnnxGatherError(f"{item}: {text}") from None
+                        raise OnnxGatherError(
+                            f"{item}: "
+                            "there is not enough memory, or its process was ended"
+                        ) from None
                     except OSError as error:
                         raise OnnxGatherError(f"{item}: {reason(error)}") from None
     except Interrupted as stop:

@@ -65,7 +65,7 @@ PROGRAM_ENDING = ".json"
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A file with a program or an ONNX model."""
 
@@ -77,7 +77,7 @@ class Source:
     """Whether the user named the file, and not a folder around it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
     """The options that say how programs and ONNX models are read."""
 
@@ -123,7 +123,7 @@ class Reading:
         return read_inputs(self.inputs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileGathers:
     """The gathers of a program or of an ONNX model."""
 
@@ -177,8 +177,9 @@ def refuse_for_model(option: str, path: str) -> None:
         UsageError: There is such an option.
     """
     if option:
-        rule = f"{option} must not come with {path}"
-        raise click.UsageError(f"{rule}, as a model runs as it is")
+        raise click.UsageError(
+            f"{option} must not come with {path}, as a model runs as it is"
+        )
 
 
 def placed(path: str, where: str) -> str:
@@ -186,7 +187,7 @@ def placed(path: str, where: str) -> str:
     return f"{path}: {where}" if where else path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileCases:
     """The cases of a program or of an ONNX model."""
 
@@ -231,8 +232,8 @@ class Batch:
 
         Of folders, JSON files that are no programs are left out, which is told.
         """
-        sources: list[Source] = []
-        names: list[str] = []
+        sources = list[Source]()
+        names = list[str]()
         for path in paths:
             with self.step(path):
                 found = find_sources(path, ending)
@@ -242,8 +243,10 @@ class Batch:
                 sources += kept
                 if not kept:
                     others = number_of(len(found), "JSON file")
-                    rule = f"{path}: the folder must have a program"
-                    raise FileFormatError(f"{rule}, got {others} of other kinds")
+                    raise FileFormatError(
+                        f"{path}: the folder must have a program"
+                        f", got {others} of other kinds"
+                    )
         if names:
             count = number_of(len(names), "JSON file")
             are_none = "is no program" if len(names) == 1 else "are no programs"
@@ -258,7 +261,7 @@ class Batch:
         The names of those that are nothing of DirectML are added to `names`; of a
         descriptor of another operator it is told at once.
         """
-        kept: list[Source] = []
+        kept = list[Source]()
         for source in sources:
             other = None if source.is_named else left_out(source.path)
             if other is None:
@@ -522,16 +525,19 @@ def notes_on_drawn(program: Program, out_of_range: OutOfRange | None) -> list[st
         FileFormatError: They need too much memory, and there is no other case.
     """
     path = program.path
-    drawn: list[str] = []
-    too_large: list[str] = []
+    drawn = list[str]()
+    too_large = list[str]()
     for gather in program.without_data.values():
         is_too_large = bytes_of(gather.descriptor) > MAX_DRAWN_BYTES
         places = too_large if is_too_large else drawn
         places.append(gather.path)
     if too_large and not drawn and not program.dispatch_commands:
-        rule = f"the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be drawn"
-        raise FileFormatError(f"{path}: {rule}; --inputs FILE.npz gives data")
-    notes: list[str] = []
+        raise FileFormatError(
+            f"{path}: "
+            f"the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be drawn"
+            "; --inputs FILE.npz gives data"
+        )
+    notes = list[str]()
     if drawn:
         subject = placed(path, listed(drawn, 4))
         names = ", ".join(draw_names(policy_of(program, out_of_range)))
@@ -648,8 +654,9 @@ def find_sources(path: str, ending: str) -> list[Source]:
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
     if not files:
-        rule = f"{path}: the folder must have a *{ending} file"
-        raise FileFormatError(f"{rule}, got none")
+        raise FileFormatError(
+            f"{path}: the folder must have a *{ending} file, got none"
+        )
     return [Source(file, os.path.relpath(file, path), False) for file in files]
 
 
@@ -688,8 +695,9 @@ class JsonCommand(click.Command):
             after = args[following] if following < end else ""
             # A shell that completes reads words that are not whole yet.
             if _is_new_json(after) and not ctx.resilient_parsing:
-                rule = f"{after}: no such file or directory"
-                raise click.UsageError(f"{rule}. Write --json=FILE.", ctx)
+                raise click.UsageError(
+                    f"{after}: no such file or directory. Write --json=FILE.", ctx
+                )
             args[position] = f"--json={STANDARD}"
         return super().parse_args(ctx, args)
 

@@ -22,13 +22,12 @@ from click.core import ParameterSource
 from onnxgather.checking.cases import DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
     FileGathers,
-    JsonCommand,
     Reading,
     case_with_inputs,
     gathers_in,
@@ -68,8 +67,8 @@ if TYPE_CHECKING:
     from onnxgather.core.lowering.show import Description
 
 
-@click.command("run", epilog=examples_of("run"))
-@click.argument("file", type=arguments.FILE, metavar="FILE")
+@command("run", click.Command)
+@arguments.argument("file", metavar="FILE")
 @arguments.run_on
 @arguments.inputs
 @arguments.policy(
@@ -216,12 +215,18 @@ def _case_to_run(
             f"--inputs FILE.npz must come with {program.path}, which has no data"
         )
     if count != 1:
-        rule = "run takes a program, or one descriptor with --inputs FILE.npz"
-        raise OnnxGatherError(f"{program.path}: {rule}, got {count} descriptors")
+        raise OnnxGatherError(
+            f"{program.path}: "
+            "run takes a program, or one descriptor with --inputs FILE.npz"
+            f", got {count} descriptors"
+        )
     if provider == DIRECTML_DLL:
         rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
-        lane = f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
-        raise click.UsageError(f"{rule}; {lane} runs a descriptor alone")
+        raise click.UsageError(
+            f"{rule}; "
+            f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
+            " runs a descriptor alone"
+        )
     option = ""
     if program.model is not None:
         if out_of_range is not None:
@@ -281,22 +286,16 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
         option = f"--out-of-range {policy}"
     if option:
         rule = f"{option} must not come with --provider {DIRECTML_DLL}"
-        reason = (
+        raise click.UsageError(
+            f"{rule}, "
             "as DirectML.dll runs no model, and has its own rule for an index out of"
             " range"
         )
-        raise click.UsageError(f"{rule}, {reason}")
 
 
-@click.command("show", cls=JsonCommand, epilog=examples_of("show"))
-@click.argument(
-    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
-@arguments.policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    )
-)
+@command("show")
+@arguments.files("files", metavar="FILE...")
+@arguments.policy()
 @arguments.model_options
 @arguments.webnn
 @arguments.node
@@ -345,7 +344,7 @@ def show_command(
     return batch.finish()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DescribedFile:
     """The gathers of a file with their descriptions."""
 
@@ -374,7 +373,7 @@ def _described(
     policy: OutOfRange | None = lowering["out_of_range"]
     given_target = lowering["target"]
     source_of = click.get_current_context().get_parameter_source
-    described: list[DescribedFile] = []
+    described = list[DescribedFile]()
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
@@ -470,8 +469,8 @@ def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
     return commands
 
 
-@click.command("explain", cls=JsonCommand, epilog=examples_of("explain"))
-@click.argument("file", type=arguments.FILE, metavar="FILE")
+@command("explain")
+@arguments.argument("file", metavar="FILE")
 @click.option(
     "--at",
     metavar="COORDINATES",
@@ -482,11 +481,7 @@ def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
 )
 @arguments.node
 @arguments.inputs
-@arguments.policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    )
-)
+@arguments.policy()
 @arguments.json_file("elements")
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, outputs=Outputs)
@@ -598,8 +593,11 @@ def _descriptor_without_data(program: Program, number: int) -> Descriptor | None
     gathers = [*program.without_data.values()]
     count = dispatched + len(gathers)
     if number > count:
-        rule = f"the file must have {number} gathers for --dispatch {number}"
-        raise FileFormatError(f"{program.path}: {rule}, got {count}")
+        raise FileFormatError(
+            f"{program.path}: "
+            f"the file must have {number} gathers for --dispatch {number}"
+            f", got {count}"
+        )
     if number <= dispatched:
         return None
     return gathers[number - dispatched - 1].descriptor

@@ -190,8 +190,10 @@ def _options(words: str) -> CheckOptions:
     if STANDARD in options.paths:
         raise click.UsageError("a PATH must be a file or a folder, got -")
     if not options.has_source and (options.choice.text or options.choice.shard):
-        rule = "-k and --shard must come with a PATH, --corpus or --random N"
-        raise click.UsageError(f"{rule}, got {shown(words)}")
+        raise click.UsageError(
+            "-k and --shard must come with a PATH, --corpus or --random N"
+            f", got {shown(words)}"
+        )
     return options
 
 
@@ -202,8 +204,10 @@ def _check_accepted(option: str) -> None:
         UsageError: It is.
     """
     if option in REFUSED:
-        rule = "the words must choose cases and lanes alone"
-        raise click.UsageError(f"{rule}, got {option}; {REFUSED[option]}")
+        raise click.UsageError(
+            "the words must choose cases and lanes alone"
+            f", got {option}; {REFUSED[option]}"
+        )
 
 
 def _split(words: str) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from onnxgather.auditing.audit import audit
 from onnxgather.auditing.capture import Gathered, capture, part_of
@@ -178,7 +179,7 @@ def gather_cases(
         executions = captured.gathers.get(gather, [])
         extracted, case = _extracted(path, scope, gather, executions, stop)
         if names[gather.label] > 1:
-            extracted = msgspec.structs.replace(extracted, node=gather.outputs[0])
+            extracted = replace(extracted, node=gather.outputs[0])
         yield extracted, case
 
 
@@ -209,9 +210,8 @@ def case_of_node(
         if case is not None:
             return case
     extracted, _ = gathers[0]
-    node_text = f"node {shown(extracted.node)}"
     raise OnnxGatherError(
-        f"{path}: {extracted.place}: {node_text}: {extracted.left_out}"
+        f"{path}: {extracted.place}: node {shown(extracted.node)}: {extracted.left_out}"
     )
 
 
@@ -281,7 +281,7 @@ def _extracted(
     )
     if not executions:
         left_out = stop or "it did not run with these inputs"
-        return msgspec.structs.replace(extracted, left_out=left_out), None
+        return replace(extracted, left_out=left_out), None
 
     data, indices = executions[0].inputs
     # A run returns no constant, as it may be large; only its rows that are read count.
@@ -291,9 +291,7 @@ def _extracted(
         if data.shape != whole:
             before = sizes_text(whole or ())
             cropped = f"data {before} is cropped to {sizes_text(data.shape)}"
-            extracted = msgspec.structs.replace(
-                extracted, cropped=f"{cropped}, as no more is read"
-            )
+            extracted = replace(extracted, cropped=f"{cropped}, as no more is read")
 
     place = f"{path}: {scope.where}: node {shown(operation.label)}"
     try:
@@ -305,10 +303,10 @@ def _extracted(
         candidate = Candidate(gather.operator, gather.number, data, indices)
         case = case_of(candidate, place, "error")
     except OnnxGatherError as error:
-        return msgspec.structs.replace(extracted, left_out=str(error)), None
+        return replace(extracted, left_out=str(error)), None
     if isinstance(case, DescriptorCase):
         descriptor = to_dict(case.descriptor)
-        extracted = msgspec.structs.replace(extracted, descriptor=descriptor)
+        extracted = replace(extracted, descriptor=descriptor)
     return extracted, case
 
 
@@ -321,8 +319,9 @@ def _check_type(role: str, array: Array) -> None:
     name = type_name(array)
     if name not in DIRECTML_NAMES:
         types = ", ".join(TensorDataType.__members__)
-        rule = f"{role} must be of a type that DirectML gathers ({types})"
-        raise OnnxGatherError(f"{rule}, got {name}")
+        raise OnnxGatherError(
+            f"{role} must be of a type that DirectML gathers ({types}), got {name}"
+        )
 
 
 @public
@@ -370,7 +369,7 @@ def extract(
     check_type("force", force, "True or False", bool)
     _FOLDER.check(folder_path, force)
     check_outside([model_path], folder_path)
-    records: list[Extracted] = []
+    records = list[Extracted]()
 
     def files() -> Iterator[tuple[str, bytes]]:
         gathers = gather_cases(model_path, arrays, node)
@@ -379,7 +378,7 @@ def extract(
                 below = f"gathers/{file_stem(number, extracted.node)}"
                 for name, content in _contents(model_path, extracted, case):
                     yield f"{below}/{name}", content
-                extracted = msgspec.structs.replace(extracted, folder=below)
+                extracted = replace(extracted, folder=below)
             records.append(extracted)
         # The index has the records of all gathers, so it comes last.
         model_name = os.path.basename(model_path)

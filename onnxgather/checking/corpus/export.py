@@ -42,7 +42,7 @@ _README = "checking/corpus/readme"
 template of the part that all formats share."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Exported:
     """What an export wrote."""
 
@@ -143,7 +143,7 @@ _EXPORT = FolderKind(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """A case in an export."""
 
@@ -178,13 +178,13 @@ def _files(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export, and count its cases in `exported`."""
     entry_of = _ENTRIES[format]
-    rows: list[Row] = []
-    left_out: list[dict[str, str]] = []
-    seen: set[str] = set()
+    rows = list[Row]()
+    left_out = list[dict[str, str]]()
+    seen = set[str]()
     digest = sha256()
     files_digest = FilesDigest()
-    all_beside: dict[str, DescriptorCase] = {}
-    test_files: dict[str, WptFile] = {}
+    all_beside = dict[str, DescriptorCase]()
+    test_files = dict[str, WptFile]()
     for case in _followed_by(cases, all_beside):
         _check_name(case.name, seen)
         expected = case.expected()
@@ -235,16 +235,17 @@ def _followed_by(cases: Iterable[Case], others: Mapping[str, Case]) -> Iterator[
 def _check_name(name: str, seen: set[str]) -> None:
     """Check that a name can be a file's and is no earlier case's; add it to `seen`."""
     if not _NAME.fullmatch(name):
-        rule = (
+        raise OnnxGatherError(
             "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
             " exported"
+            f", got {shown(name)}"
         )
-        raise OnnxGatherError(f"{rule}, got {shown(name)}")
     # The ONNX format names the files of "a/b" and of "a-b" alike.
     file = name.replace("/", "-")
     if file in seen:
-        rule = "the files of a case must be its own"
-        raise OnnxGatherError(f"{rule}, got {shown(name)} again")
+        raise OnnxGatherError(
+            f"the files of a case must be its own, got {shown(name)} again"
+        )
     seen.add(file)
 
 

@@ -56,7 +56,7 @@ _LINE_LENGTH = 100
 """The length of the lines of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WptFile:
     """A file of tests, whose tests stand between its start and its end."""
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
@@ -151,7 +152,7 @@ class Host(Child):
             size = _output_size(asked, buffer_sizes, bindings)
             if len(output) != size:
                 raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
-            return msgspec.structs.replace(answer, output=output)
+            return replace(answer, output=output)
 
         answer = self.exchange(read, request, b"".join(buffers or ()))
         if answer.device_lost:
@@ -173,9 +174,9 @@ class Host(Child):
                 answer.
         """
         # Tensors that share an array share a buffer.
-        buffers: list[memoryview] = []
-        numbers: dict[int, int] = {}
-        bindings: list[tuple[int, int]] = []
+        buffers = list[memoryview]()
+        numbers = dict[int, int]()
+        bindings = list[tuple[int, int]]()
         for array, offset in bound:
             if id(array) not in numbers:
                 numbers[id(array)] = len(buffers)
@@ -183,8 +184,9 @@ class Host(Child):
             bindings.append((numbers[id(array)], offset))
         answer = self.ask(request_for(desc), buffers, bindings)
         if answer.output is None or answer.guards_touched:
-            library = f"{LIBRARY} {self.info.version}"
-            raise ProviderError(f"{library} must run the dispatch, but {answer}")
+            raise ProviderError(
+                f"{LIBRARY} {self.info.version} must run the dispatch, but {answer}"
+            )
         return np.frombuffer(answer.output, np.uint8)
 
     def _start(self) -> StartedProgram:
@@ -301,7 +303,7 @@ class DirectMLLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         by_directml = case.out_of_range != "directml" and not case.in_range
-        return msgspec.structs.replace(
+        return replace(
             self._answer(case), of_descriptor=case.runs_file, by_directml=by_directml
         )
 

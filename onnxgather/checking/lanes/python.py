@@ -409,8 +409,9 @@ def model_lane(
     # Case 1: a provider in a browser.
     if provider.in_browser:
         if plugin:
-            rule = "must have no plugin, as it is a browser's"
-            raise OnnxGatherError(f"lane {shown(name)} {rule}")
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have no plugin, as it is a browser's"
+            )
         host = hosts.web_host(provider, path)
         path = None
     # Case 2: ONNX Runtime for Windows on another system.
@@ -431,8 +432,10 @@ def model_lane(
     python = interpreter(path)
     if hosts.is_library(python):
         if plugin:
-            rule = "must have a shared library of ONNX Runtime or a plugin"
-            raise OnnxGatherError(f"lane {shown(name)} {rule}, got both")
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have a shared library of ONNX Runtime or a"
+                " plugin, got both"
+            )
         host = [os.path.abspath(python)]
     library = plugin and os.path.abspath(plugin)
     return ModelLane(
@@ -467,9 +470,9 @@ def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provid
     except ProviderError:
         if plugin is None:
             raise
-    rule = "a plugin library must come with ONNX Runtime's full name of its provider"
     raise ProviderError(
-        f"{rule}, such as MyExecutionProvider, got {shown(provider_name)}"
+        "a plugin library must come with ONNX Runtime's full name of its provider"
+        f", such as MyExecutionProvider, got {shown(provider_name)}"
     )
 
 
@@ -489,8 +492,10 @@ def _is_host_folder(provider: Provider, path: str | None) -> bool:
 def _check_folder(name: str, path: str | None) -> None:
     """Check that the folder of a lane's host is no file."""
     if path and os.path.isfile(os.path.expanduser(path)):
-        rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
-        raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
+        raise OnnxGatherError(
+            f"lane {shown(name)} must have the folder that {SETUP} makes"
+            f", got the file {shown(path)}"
+        )
 
 
 class Question(NamedTuple):
@@ -537,7 +542,7 @@ def given_to(provider: Provider, case: Case) -> list[Case]:
     if substitute is None or isinstance(case, NodeCase):
         return [case]
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
-    cases: list[Case] = []
+    cases = list[Case]()
     for feed in substitute.feeds([inputs]):
         data, indices = feed.values()
         case_of_word = dataclasses.replace(

@@ -103,7 +103,7 @@ def lane_head(lane: LaneInfo) -> list[str]:
 
     That is the provider, and the versions of the runtime.
     """
-    lines: list[str] = []
+    lines = list[str]()
     # A runtime that is no provider has a version of its own.
     if lane.provider not in lane.versions:
         lines.append(lane.provider)

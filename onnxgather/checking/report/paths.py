@@ -47,7 +47,7 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
 
 def _interpreters(report: Report) -> list[str]:
     """Return the interpreters that lanes name by a path."""
-    paths: list[str] = []
+    paths = list[str]()
     for lane in report.lanes:
         # Case: an interpreter without a folder is found on the PATH; its name stays.
         if lane.python is not None and os.path.dirname(lane.python):
@@ -68,7 +68,7 @@ def _names_by_path(
             if os.path.basename(folder) in ("bin", "Scripts"):
                 folder = os.path.dirname(folder)
             names[folder] = "..."
-    long_enough: dict[str, str] = {}
+    long_enough = dict[str, str]()
     for path, name in names.items():
         # `/usr`, `/` and the current folder are on any machine, and tell nothing.
         if path.count(os.sep) > 1 or name == "~":
@@ -86,7 +86,7 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
         items = cast("Sequence[Any]", value)
         return [_with_texts(item, change) for item in items]
     if isinstance(value, dict):
-        changed: dict[str, Any] = {}
+        changed = dict[str, Any]()
         for key, item in cast("dict[str, Any]", value).items():
             changed[change(key)] = _with_texts(item, change)
         return changed

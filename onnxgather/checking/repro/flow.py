@@ -35,7 +35,7 @@ LONGEST_RUN = 120.0
 """The most seconds that a repro.py may take when it is tried."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outcome:
     """The result of a case on a lane, and whether its repro shows it."""
 
@@ -201,7 +201,7 @@ def _reduce(
     reduce_case(first.case, shows_fault)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Attempt:
     """The trial that a folder holds, and whether it shows the difference."""
 
@@ -227,7 +227,7 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
     if case.model is not None:
         target = case.model.target
     operators = operators_of(lane.provider, target)
-    trials: list[Trial] = []
+    trials = list[Trial]()
     # A provider that lacks a data type is given the case in another type.
     for given in given_to(lane.provider, case):
         trials += trials_of(

@@ -79,7 +79,7 @@ MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trial:
     """A question to ONNX Runtime with the expected answer."""
 
@@ -223,7 +223,7 @@ def _arrays_of(trial: Trial) -> dict[str, bytes]:
     return contents
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Difference:
     """A case with the wrong result of a lane."""
 
@@ -538,7 +538,7 @@ def _right_text(case: Case, trial: Trial) -> str:
 
 def _version_list(info: LaneInfo) -> str:
     """Return the provider, versions, devices and system as a list."""
-    items: list[str] = []
+    items = list[str]()
     # A runtime that is no provider has a version of its own.
     if info.provider not in info.versions:
         items.append(info.provider)
@@ -547,7 +547,7 @@ def _version_list(info: LaneInfo) -> str:
     for device in info.devices:
         items.append(f"device {device}")
     items.append(f"{platform.system()} {platform.machine()}")
-    lines: list[str] = []
+    lines = list[str]()
     for item in items:
         # Between backticks nothing is Markdown, except for another backtick.
         code = printable(item).replace("`", "'")
@@ -594,7 +594,7 @@ def _meaning(case: Case) -> str:
     )
     if isinstance(case, NodeCase):
         return f"{node}. ONNX does not allow it, as:\n\n{_block(case.node.rule)}"
-    strides: list[str] = []
+    strides = list[str]()
     for name, tensor in tensors(case.descriptor).items():
         if tensor.strides is not None:
             strides.append(f"{name}.Strides {list(tensor.strides)}")

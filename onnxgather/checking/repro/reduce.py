@@ -259,7 +259,7 @@ def _pairs(old: Candidate) -> Sequence[Pair]:
             for dimension in range(len(gather.per_index))
             if dimension not in tied
         ]
-    pairs: list[Pair] = []
+    pairs = list[Pair]()
     pairs += [(dimension, dimension) for dimension in tied]
     pairs += [(dimension, None) for dimension in of_data]
     pairs += [(None, dimension) for dimension in of_indices]
@@ -284,7 +284,7 @@ def _tied_dimensions(old: Candidate, free: list[int]) -> list[int]:
 def _sizes(old: Candidate, pair: Pair) -> list[int]:
     """Return the sizes of a pair; they differ only in a forbidden node."""
     data_dimension, index_dimension = pair
-    sizes: list[int] = []
+    sizes = list[int]()
     if data_dimension is not None:
         sizes.append(old.data.shape[data_dimension])
     if index_dimension is not None:
@@ -413,7 +413,7 @@ class _Search:
         case = self.case
         if isinstance(case, NodeCase):
             return
-        plainer: list[OutOfRange] = []
+        plainer = list[OutOfRange]()
         if case.in_range:
             plainer.append("error")
         if case.out_of_range in ("zero", "directml"):
