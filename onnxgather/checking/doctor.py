@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -337,11 +338,11 @@ def _environment_lines(environment: Environment) -> list[str]:
 
 
 def examine(
-    pythons: Mapping[str, str] | None = None,
-    plugins: Mapping[str, str] | None = None,
+    pythons: Mapping[str, str] = {},
+    plugins: Mapping[str, str] = {},
     python: str = sys.executable,
     timeout: float = CASE_TIMEOUT,
-    adapters: Mapping[str, str] | None = None,
+    adapters: Mapping[str, str] = {},
 ) -> Checkup:
     """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
 
@@ -357,10 +358,6 @@ def examine(
     Raises:
         ProviderError: The name of a lane is no provider's.
     """
-    pythons = pythons or {}
-    plugins = plugins or {}
-    adapters = adapters or {}
-
     # An adapter has a lane here, unless it has lanes elsewhere.
     bases = {base_of(name) for name in pythons}
     here = [*plugins, *(name for name in adapters if name not in bases)]
@@ -388,9 +385,8 @@ def examine(
             environment = _environment(place, providers[0].info, timeout)
         environments.append(replace(environment, providers=tuple(providers)))
 
-    findings = list[Finding]()
-    for environment in environments:
-        findings += environment.findings(plugins)
+    of_environments = [each.findings(plugins) for each in environments]
+    findings = [*chain.from_iterable(of_environments)]
     kernels = ""
     # Case: another interpreter has kernels of its own, which are not asked.
     if python == sys.executable:

@@ -16,7 +16,7 @@ from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
-from onnxgather.cli.terminal import json_bytes, say
+from onnxgather.cli.terminal import say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
@@ -129,8 +129,8 @@ def certify_command(**given: Any) -> int:
 
     # Nothing is written where nothing is certified: the errors are printed by then.
     if certificates:
-        contents = {"--json": partial(_json, batch, certificates)}
-        is_printed = options.outputs.write(batch, contents)
+        record = _record(batch, certificates)
+        is_printed = options.outputs.write_json(batch, record)
         if not is_printed:
             policies = {pairing.out_of_range for pairing in certificates}
             for policy, row in POLICIES.items():
@@ -251,12 +251,12 @@ def _own_program(options: CertifyOptions, batch: Batch, path: str) -> Program | 
     return program
 
 
-def _json(batch: Batch, certificates: Mapping[Pairing, Certified]) -> bytes:
-    """Return the certificates as JSON; of obligations it contains the number."""
+def _record(batch: Batch, certificates: Mapping[Pairing, Certified]) -> dict[str, Any]:
+    """Return the certificates as JSON has them: of obligations the number."""
     rows = list[dict[str, Any]]()
     for pairing, certified in certificates.items():
         row = {"name": pairing.name, "model": pairing.model, **asdict(certified)}
         row["obligations"] = len(certified.obligations)
         rows.append(row)
     unusable = [str(error) for _, error in batch.failures]
-    return json_bytes({"schema": 1, "certificates": rows, "unusable": unusable})
+    return {"schema": 1, "certificates": rows, "unusable": unusable}

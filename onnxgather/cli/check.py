@@ -186,7 +186,7 @@ def check_command(**values: Any) -> int:
         stack.callback(batch.progress.clear)
         selection = Selection()
         try:
-            _find_cases(options, batch, paths, selection.files, selection.invalid)
+            _find_cases(options, batch, paths, selection)
             files = chain.from_iterable(cases.files for cases in selection.files)
             outputs.check_apart_from_models(chain(read, files))
             _select(options, batch, selection)
@@ -275,7 +275,7 @@ def selected(options: CheckOptions, batch: Batch) -> Selection:
     """
     selection = Selection()
     paths = _paths(options, batch)
-    _find_cases(options, batch, paths, selection.files, selection.invalid)
+    _find_cases(options, batch, paths, selection)
     _select(options, batch, selection)
     return selection
 
@@ -366,13 +366,9 @@ def _paths(options: CheckOptions, batch: Batch) -> list[str]:
 
 
 def _find_cases(
-    options: CheckOptions,
-    batch: Batch,
-    paths: Sequence[str],
-    files: list[FileCases],
-    invalid: list[Invalid],
+    options: CheckOptions, batch: Batch, paths: Sequence[str], selection: Selection
 ) -> None:
-    """Put the cases of the paths into `files`, programs first; into `invalid` the rest.
+    """Put the cases of the paths into a selection, programs first, and what is invalid.
 
     A signal may end the search, and the report then has what was found before.
     """
@@ -387,11 +383,11 @@ def _find_cases(
                 reason = str(error)
                 if error.place == path:
                     reason = error.message_in_place
-                invalid.append(Invalid(path, reason))
+                selection.invalid.append(Invalid(path, reason))
                 continue
-            files.append(cases)
+            selection.files.append(cases)
             for reason in cases.refused:
-                invalid.append(Invalid(path, reason))
+                selection.invalid.append(Invalid(path, reason))
 
 
 def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from shlex import quote
+from typing import Any
 
 import click
 
@@ -30,7 +30,7 @@ from onnxgather.cli.sources import (
     Source,
     gathers_in,
 )
-from onnxgather.cli.terminal import Interrupted, json_bytes
+from onnxgather.cli.terminal import Interrupted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.feature_levels import FEATURE_LEVELS
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
@@ -130,7 +130,7 @@ def convert_command(
             _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
         except Interrupted as stop:
             _keep_stop(work, stop, len(jobs))
-    is_printed = outputs.write(batch, {"--json": partial(_manifest, work)})
+    is_printed = outputs.write_json(batch, _manifest(work))
     # The only file needs no count.
     is_batch = len(sources) > 1 or batch.left_out > 0
     if sources and is_batch and not is_printed:
@@ -297,18 +297,18 @@ def _counts(work: Conversions, sources: Sequence[Source]) -> str:
     return f"{number_of(len(sources), noun)}: {', '.join(parts)}"
 
 
-def _manifest(work: Conversions) -> bytes:
+def _manifest(work: Conversions) -> dict[str, Any]:
     """Return what --json writes."""
-    errors = list[dict[str, str | None]]()
-    for name, error in work.batch.failures:
-        errors.append({"file": name or None, "error": str(error)})
-    manifest = {
+    errors = [
+        {"file": name or None, "error": str(error)}
+        for name, error in work.batch.failures
+    ]
+    return {
         "schema": 1,
         "files": work.rows,
         "left_out": work.batch.left_out,
         "errors": errors,
     }
-    return json_bytes(manifest)
 
 
 def _note_on_no_inputs(job: Job) -> str:

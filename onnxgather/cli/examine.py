@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +22,7 @@ from onnxgather.cli.sources import (
     notes_on_drawn,
     refuse_for_model,
 )
-from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.terminal import Progress, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
@@ -55,7 +54,7 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
         lanes.pythons, lanes.plugins, timeout=lanes.timeout, adapters=lanes.adapters
     )
     batch = Batch(prints=False)
-    is_printed = outputs.write(batch, {"--json": partial(json_bytes, checkup)})
+    is_printed = outputs.write_json(batch, checkup)
     if not is_printed:
         say(str(checkup), as_is=True)
     return batch.finish([checkup.exit_code])

@@ -16,7 +16,7 @@ from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, Source
-from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.terminal import Progress, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import FINDINGS, GOOD, OnnxGatherError
@@ -157,8 +157,7 @@ def _harden_one(options: HardenOptions, batch: Batch, model: str) -> int:
     if not options.prints_json:
         rule = hardening_rule(options.out_of_range)
         _say_effect(hardening, "the model" if prints_model else output, rule)
-    contents = {"--json": partial(json_bytes, hardening.record)}
-    options.outputs.write(batch, contents)
+    options.outputs.write_json(batch, hardening.record)
     return batch.finish([hardening.exit_code])
 
 
@@ -193,7 +192,7 @@ def _harden_all(options: HardenOptions, batch: Batch, sources: Sequence[Source])
     record: dict[str, Any] = {"models": [each.record for each in hardenings]}
     if batch.failures:
         record["unusable"] = [str(error) for _, error in batch.failures]
-    options.outputs.write(batch, {"--json": partial(json_bytes, record)})
+    options.outputs.write_json(batch, record)
     return batch.finish([each.exit_code for each in hardenings])
 
 

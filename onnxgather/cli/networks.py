@@ -437,7 +437,7 @@ def _contents(
 
     first = next(iter(report.models.values()))
     contract_file = outputs.contract_file or STANDARD
-    contents: dict[str, Callable[[], bytes | Folder]] = {
+    return {
         "--json": lambda: json_bytes(_record(report, is_single, baseline)),
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
@@ -445,7 +445,6 @@ def _contents(
         "--html": partial(audit_page, report.models, report.left_out),
         "--contract": partial(contract_content, contract_file, first),
     }
-    return contents
 
 
 def _input_files(
@@ -574,7 +573,7 @@ def extract_command(
     with foreseen(f"{model}: cannot be read"):
         gathers = write(model, read_inputs(inputs), output, node, force)
     record = {"model": model, "output": output, "gathers": gathers}
-    is_printed = outputs.write(batch, {"--json": partial(json_bytes, record)})
+    is_printed = outputs.write_json(batch, record)
     if not is_printed:
         _say_extracted(gathers, model, output)
     return batch.finish()

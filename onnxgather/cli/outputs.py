@@ -187,6 +187,10 @@ class Outputs:
                 say(content, end="" if content.endswith(b"\n") else "\n")
         return bool(printed)
 
+    def write_json(self, batch: Batch, value: object) -> bool:
+        """Write a value as JSON; return what `write` returns."""
+        return self.write(batch, {"--json": partial(json_bytes, value)})
+
     def write_report(
         self, batch: Batch, report: Report, shown: Report, before: Sequence[Known] = ()
     ) -> None:

@@ -526,7 +526,7 @@ def explain_command(
             explanation, text = _explained(case, place)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
-    is_printed = outputs.write(batch, {"--json": partial(json_bytes, explanation)})
+    is_printed = outputs.write_json(batch, explanation)
     if not is_printed:
         say(text, as_is=at is None)
     return batch.finish()

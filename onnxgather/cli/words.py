@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -85,13 +86,12 @@ class Asked:
 
         All are known when the cases are made.
         """
-        sentences = dict[str, str]()
+        sentences = defaultdict[str, list[str]](list)
         for invalid in self._selection.invalid:
-            reason = f"{invalid.file}: {invalid.reason}"
-            sentences[invalid.file] = _joined(sentences.get(invalid.file), reason)
+            sentences[invalid.file].append(f"{invalid.file}: {invalid.reason}")
         for file, error in self._batch.failures:
-            sentences[file] = _joined(sentences.get(file), str(error))
-        return dict(sorted(sentences.items()))
+            sentences[file].append(str(error))
+        return {file: "\n".join(lines) for file, lines in sorted(sentences.items())}
 
     @property
     def notes(self) -> list[str]:
@@ -129,13 +129,6 @@ class Asked:
         """End the lanes."""
         for team in (*self.lanes, *self._others.values()):
             team.close()
-
-
-def _joined(earlier: str | None, sentence: str) -> str:
-    """Return sentences as lines."""
-    if earlier is None:
-        return sentence
-    return f"{earlier}\n{sentence}"
 
 
 def asked_for(words: str, folder: Path, root: Path, *, adds_tests: bool) -> Asked:

@@ -74,18 +74,9 @@ class _Row(NamedTuple):
 
 
 def _rows(group: Group) -> Iterator[_Row]:
-    """Yield every combination of a group's fields; the last field varies fastest."""
-    combinations = product(
-        group.gathers,
-        group.data_types,
-        group.index_types,
-        group.indices,
-        group.data,
-        group.layouts,
-        group.policies,
-    )
-    for values in combinations:
-        yield _Row(*values)
+    """Return every combination of a group's fields; the last field varies fastest."""
+    _, *fields = group
+    return map(_Row._make, product(*fields))
 
 
 def _case_of_row(group: Group, row: _Row) -> DescriptorCase:

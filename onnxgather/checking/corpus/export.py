@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -185,7 +186,8 @@ def _files(
     files_digest = FilesDigest()
     all_beside = dict[str, DescriptorCase]()
     test_files = dict[str, WptFile]()
-    for case in _followed_by(cases, all_beside):
+    # The cases beside others come last, as they are known only then.
+    for case in chain(cases, all_beside.values()):
         _check_name(case.name, seen)
         expected = case.expected()
         entry = entry_of(case, expected)
@@ -224,12 +226,6 @@ def _files(
         left_out=left_out,
     )
     yield "index.json", index
-
-
-def _followed_by(cases: Iterable[Case], others: Mapping[str, Case]) -> Iterator[Case]:
-    """Yield cases, and then those that are in a dictionary by then."""
-    yield from cases
-    yield from others.values()
 
 
 def _check_name(name: str, seen: set[str]) -> None:
@@ -335,7 +331,12 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
     if isinstance(case, DescriptorCase) and is_beside_nodes(case):
         # A program that runs descriptors alone refuses each node, and proves nothing.
-        line["node"] = _allowed_node(case)
+        facts = FACTS[case.operator]
+        line["node"] = {
+            "operator": facts.onnx,
+            "attributes": {facts.attribute: 0},  # axis 0, or no batch dimensions
+            "output_shape": case.descriptor.output_tensor.sizes,
+        }
     elif isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
     else:
@@ -351,19 +352,6 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     else:
         line["expected"] = {"output": _array(expected)}
     return line
-
-
-def _allowed_node(case: DescriptorCase) -> dict[str, Any]:
-    """Return the node of a case beside forbidden nodes as JSON.
-
-    Its axis is 0, or it has no batch dimensions.
-    """
-    facts = FACTS[case.operator]
-    return {
-        "operator": facts.onnx,
-        "attributes": {facts.attribute: 0},
-        "output_shape": case.descriptor.output_tensor.sizes,
-    }
 
 
 def _array(array: Array) -> dict[str, Any]:

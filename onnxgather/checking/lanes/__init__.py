@@ -50,11 +50,11 @@ LONGEST_LABEL = 64
 
 def open_lanes(
     names: Sequence[str],
-    pythons: Mapping[str, str] | None = None,
-    plugins: Mapping[str, str] | None = None,
+    pythons: Mapping[str, str] = {},
+    plugins: Mapping[str, str] = {},
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
-    adapters: Mapping[str, str] | None = None,
+    adapters: Mapping[str, str] = {},
     opset: int = DEFAULT_OPSET,
 ) -> list[OpenedLane]:
     """Return the lanes of some names, not started.
@@ -84,9 +84,6 @@ def open_lanes(
             of an adapter or the timeout is not as it must be; or a target is that of
             no ONNX models.
     """
-    pythons = pythons or {}
-    plugins = plugins or {}
-    adapters = adapters or {}
     listed = list(names)
     for name in {**pythons, **plugins}:
         if name not in names:
