@@ -51,11 +51,6 @@ class Origin:
             return f"{self.file}: {self.command}"
         return f"{self.file}: {self.command} ({self.dispatchable})"
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the arrays are drawn, as nobody gave the gather data."""
-        return self.command in ALL_DRAWN
-
 
 @dataclass(frozen=True, slots=True)
 class FileModel:
@@ -196,7 +191,7 @@ class DescriptorCase(_Arrays):
         It also says what another policy returns.
         """
         # Case: the indices that are drawn are no program's fault.
-        if self.origin is None or self.origin.is_drawn or self.in_range:
+        if self.origin is None or self.origin.command in ALL_DRAWN or self.in_range:
             return None
         # Case: a model runs as it is, whatever policy an option names.
         return self.told(self.expected(), has_option=not self.runs_file)

@@ -393,7 +393,9 @@ def examine(
         kernels, are_broken = try_kernels(timeout)
         if are_broken:
             findings.append(Finding(f"native kernels: {kernels}"))
-    exit_code = _exit_code(environments, findings)
+    exit_code = NOT_RUN
+    if any(tried.runs for tried in chain.from_iterable(tried.values())):
+        exit_code = FINDINGS if findings else GOOD
     return Checkup(
         VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels
     )
@@ -433,13 +435,6 @@ def _environment(place: str, first: LaneInfo, timeout: float) -> Environment:
         return look_at(place, timeout)
     fault = first.not_run and f"{first.name}: {first.not_run}"
     return Environment(place, versions=first.versions, fault=fault, is_host=True)
-
-
-def _exit_code(environments: Sequence[Environment], findings: Sequence[Finding]) -> int:
-    for environment in environments:
-        if any(tried.runs for tried in environment.providers):
-            return FINDINGS if findings else GOOD
-    return NOT_RUN
 
 
 def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:

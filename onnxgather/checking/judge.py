@@ -189,21 +189,14 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
         return ResultKind.SAME, {}
     coordinates = np.unravel_index(int(offsets[0]), expected.shape)
     index = tuple(map(int, coordinates))
+    texts = list[str]()
+    for element in (expected[index], got[index]):
+        texts += [str(element), element.tobytes().hex(" ")]
     return ResultKind.ELEMENTS, {
         "differing": int(offsets.size),
         "compared": int(expected.size),
-        "first": _element(case, index, expected[index], got[index]),
+        "first": Element(index, *texts, source=_source(case, index)),
     }
-
-
-def _element(
-    case: DescriptorCase, index: tuple[int, ...], expected: np.generic, got: np.generic
-) -> Element:
-    """Return an element that differs."""
-    expected_bytes = expected.tobytes().hex(" ")
-    got_bytes = got.tobytes().hex(" ")
-    source = _source(case, index)
-    return Element(index, str(expected), expected_bytes, str(got), got_bytes, source)
 
 
 def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -127,10 +128,6 @@ def _cases_in_order(parts: Sequence[_Part]) -> list[CaseResult]:
 
 def _check_same_check(part: _Part, first: _Part) -> None:
     """Check that two parts are of one check."""
-
-    def check_same(what: str, got: object, wanted: object) -> None:
-        _check_same(part.path, first.path, what, got, wanted)
-
     # Case: a check of all cases has those of each shard, too.
     if bool(part.shard) != bool(first.shard):
         whole, shard = sorted([part, first], key=lambda item: item.shard)
@@ -139,6 +136,7 @@ def _check_same_check(part: _Part, first: _Part) -> None:
             f" {shard.report.shard} in {shard.path} and no shard in {whole.path};"
             " run each with --shard"
         )
+    check_same = partial(_check_same, part.path, first.path)
     check_same("the number of shards", part.shard_count, first.shard_count)
     check_same("onnxgather", part.report.onnxgather, first.report.onnxgather)
     names = [lane.name for lane in part.report.lanes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -109,9 +110,7 @@ def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
     Raises:
         FileFormatError: As `open_known`.
     """
-    entries = list[Known]()
-    for path in paths:
-        entries.extend(open_known(path))
+    entries = [*chain.from_iterable(map(open_known, paths))]
     if ours:
         entries.extend(known_differences())
     return entries

@@ -241,11 +241,8 @@ def in_records(values: dict[str, Any], records: Mapping[str, type]) -> None:
         records: As of `as_records`.
     """
     for name, record in records.items():
-        fields = dict[str, Any]()
-        for name_of_field in record.__annotations__:
-            if name_of_field in values:
-                fields[name_of_field] = values.pop(name_of_field)
-        values[name] = record(**fields)
+        fields = record.__annotations__.keys() & values.keys()
+        values[name] = record(**{field: values.pop(field) for field in fields})
 
 
 def as_records(**records: type) -> Any:

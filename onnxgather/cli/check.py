@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -66,7 +66,46 @@ States:
 
 
 @dataclass(frozen=True)
-class CheckOptions:
+class Reporting:
+    """The options that say which cases count, and what is written of them."""
+
+    choice: Choice
+    known: arguments.KnownFiles
+    outputs: Outputs
+    with_paths: bool
+
+    def finish(
+        self,
+        batch: Batch,
+        report: Report,
+        before: Sequence[Known],
+        libraries: Iterable[str] = (),
+    ) -> int:
+        """Write a report, with what went wrong before; return the exit code.
+
+        Args:
+            batch: It has the errors of files.
+            report: The report of the cases.
+            before: The known differences that were in the file of --write-known.
+            libraries: As of `without_paths`.
+        """
+        from onnxgather.checking.report import without_paths
+
+        report = msgspec.structs.replace(
+            report,
+            unusable=[str(error) for _, error in batch.failures],
+            shard=self.choice.shard_text,
+            no_known=bool(self.known.no_known),
+        )
+        shown = report
+        if not self.with_paths:
+            shown = without_paths(report, libraries)
+        self.outputs.write_report(batch, report, shown, before)
+        return batch.finish(codes(report))
+
+
+@dataclass(frozen=True)
+class CheckOptions(Reporting):
     """The arguments and options of `onnxgather check`."""
 
     paths: tuple[str, ...]
@@ -78,7 +117,6 @@ class CheckOptions:
     lanes: arguments.Lanes
     required: tuple[str, ...]
     """The lanes that must run every case."""
-    choice: Choice
     listing: bool
     """Whether the names of the cases are printed, and no case runs."""
     maxfail: int | None
@@ -88,9 +126,6 @@ class CheckOptions:
     out_of_range: OutOfRange | None
     """The policy; None means that of each case, as `policy_of` says of a program."""
     target: Target | None
-    outputs: Outputs
-    with_paths: bool
-    known: arguments.KnownFiles
 
     @property
     def has_source(self) -> bool:
@@ -164,6 +199,8 @@ def check_command(**values: Any) -> int:
     a folder: all *.json files in it and below it; or a pattern in quotes, such as
     'tests/*.json'. Where a descriptor has no data, three cases are drawn.
     """
+    from onnxgather.core.execution.elsewhere.hosts import is_library
+
     options = options_of(values)
     outputs = options.outputs
     batch = Batch(prints=False)
@@ -200,8 +237,9 @@ def check_command(**values: Any) -> int:
             lanes = []
         stack.enter_context(batch.first_signal_kept())
         report = _checked(options, batch, selection, lanes, known_differences)
-        _write(options, batch, report, before)
-        return batch.finish(codes(report))
+        libraries = [*options.lanes.plugins.values(), *options.lanes.adapters.values()]
+        libraries += filter(is_library, options.lanes.pythons.values())
+        return options.finish(batch, report, before, libraries)
 
 
 def options_of(values: dict[str, Any]) -> CheckOptions:
@@ -332,29 +370,6 @@ def teams_of(options: CheckOptions) -> list[Team]:
         for name in options.required:
             check_choice("--require", name, names)
     return teams
-
-
-def _write(
-    options: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]
-) -> None:
-    """Write the report, with what went wrong before the check."""
-    from onnxgather.checking.report import without_paths
-    from onnxgather.core.execution.elsewhere.hosts import is_library
-
-    report = msgspec.structs.replace(
-        report,
-        unusable=[str(error) for _, error in batch.failures],
-        shard=options.choice.shard_text,
-        no_known=bool(options.known.no_known),
-    )
-    shown = report
-    if not options.with_paths:
-        lanes = options.lanes
-        runtimes = filter(is_library, lanes.pythons.values())
-        shown = without_paths(
-            report, [*lanes.plugins.values(), *lanes.adapters.values(), *runtimes]
-        )
-    options.outputs.write_report(batch, report, shown, before)
 
 
 def _paths(options: CheckOptions, batch: Batch) -> list[str]:

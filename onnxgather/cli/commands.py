@@ -181,11 +181,8 @@ class Commands(click.Group):
     ) -> None:
         """Write the commands, grouped by task."""
         for task, names in TASKS.items():
-            rows = list[tuple[str, str]]()
-            for name in names:
-                _, help_line = COMMANDS[name]
-                # All sections have the column of the longest name.
-                rows.append((f"{name:<7}", help_line))
+            # All sections have the column of the longest name.
+            rows = [(f"{name:<7}", COMMANDS[name][1]) for name in names]
             with formatter.section(task):
                 formatter.write_dl(rows)
 

@@ -191,11 +191,12 @@ def _jobs(
         UsageError: As `plan`.
     """
     options = work.options
-    all_gathers = list[FileGathers]()
-    for source in sources:
-        # A file that is named twice is there twice, so that the clash is seen.
-        if source.path in work.gathers:
-            all_gathers.append(replace(work.gathers[source.path], source=source))
+    # A file that is named twice is there twice, so that the clash is seen.
+    all_gathers = [
+        replace(work.gathers[source.path], source=source)
+        for source in sources
+        if source.path in work.gathers
+    ]
     # Some gathers of a file may fail while others are read; such a file is read.
     unread = [path for path, _ in work.batch.failures if path not in work.gathers]
     endings = WEBNN_ENDINGS if options.is_webnn else MODEL_ENDINGS

@@ -251,11 +251,10 @@ def _webnn_text(job: Job, program: Any) -> bytes:
 
 def _webnn_inputs(operands: Sequence[MLOperand]) -> dict[str, dict[str, Any]]:
     """Return the inputs of a WebNN graph as --json says them."""
-    inputs = dict[str, dict[str, Any]]()
-    for operand in operands:
-        data_type = operand.data_type.upper()
-        inputs[operand.name] = {"type": data_type, "sizes": operand.shape}
-    return inputs
+    return {
+        operand.name: {"type": operand.data_type.upper(), "sizes": operand.shape}
+        for operand in operands
+    }
 
 
 def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:

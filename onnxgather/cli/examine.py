@@ -311,11 +311,8 @@ def _of_report(
             )
     else:
         # A lane that is named need not be in the report.
-        lane_name, _ = options.lane
-        for info in report.lanes:
-            if info.name == lane_name:
-                reported = info
-                break
+        named = [info for info in report.lanes if info.name == options.lane[0]]
+        reported = next(iter(named), None)
     # A report never names a program to start.
     if reported is not None and reported.adapter is not None and not options.adapters:
         option = f"--adapter {reported.provider}={reported.adapter}"

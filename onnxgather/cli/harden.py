@@ -15,7 +15,7 @@ from onnxgather.cli import arguments
 from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, Source
+from onnxgather.cli.sources import STANDARD, Batch, Source, each_once
 from onnxgather.cli.terminal import Progress, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
@@ -218,15 +218,10 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
             raise OnnxGatherError(
                 f"{folder} must be outside of {path}, whose models are hardened"
             )
-    targets = dict[str, str]()
-    identities = set[str]()
-    for source in sources:
-        # A model that is named twice is hardened once.
-        identity = os.path.abspath(source.path)
-        if identity in identities:
-            continue
-        identities.add(identity)
-        targets[source.path] = os.path.join(folder, source.inside)
+    targets = {
+        source.path: os.path.join(folder, source.inside)
+        for source in each_once(sources)
+    }
     # A model that is read would be replaced, or be hardened twice.
     for model in targets:
         if is_in(model, folder):

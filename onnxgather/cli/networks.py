@@ -25,7 +25,7 @@ from onnxgather.cli.contracts import (
 from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Folder, Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, Source
+from onnxgather.cli.sources import STANDARD, Batch, each_once
 from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS, printable
@@ -152,7 +152,7 @@ def audit_command(**values: Any) -> int:
     """  # noqa: E501
     options = AuditOptions(**values)
     batch = Batch(prints=False)
-    sources = _models(options, batch)
+    sources = each_once(batch.sources(options.paths, ".onnx"))
     models = [source.path for source in sources]
     # A folder or a pattern is a list of models, even if it names only one.
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
@@ -237,15 +237,6 @@ def _check_writable(
         check_contract_folder(folder, contracts.values(), others)
         folders.append("--contract")
     outputs.check_writable(folders)
-
-
-def _models(options: AuditOptions, batch: Batch) -> list[Source]:
-    """Return the models; a model that is named twice is there once."""
-    # Two paths of one file differ, so the full paths are compared.
-    sources = dict[str, Source]()
-    for source in batch.sources(options.paths, ".onnx"):
-        sources.setdefault(os.path.abspath(source.path), source)
-    return [*sources.values()]
 
 
 def _inputs(options: AuditOptions, models: Sequence[str]) -> list[str]:
@@ -488,9 +479,10 @@ def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[st
         (single,) = report.models.values()
         record = _record_of_model(single.audit)
     else:
-        rows = list[dict[str, Any]]()
-        for model, finished_audit in report.models.items():
-            rows.append({"model": model, **_record_of_model(finished_audit.audit)})
+        rows = [
+            {"model": model, **_record_of_model(finished_audit.audit)}
+            for model, finished_audit in report.models.items()
+        ]
         record = {"schema": 3, "verdict": report_verdict(report), "models": rows}
         if report.unusable:
             record["unusable"] = report.unusable

@@ -77,6 +77,15 @@ class Source:
     """Whether the user named the file, and not a folder around it."""
 
 
+def each_once(sources: Iterable[Source]) -> list[Source]:
+    """Return the sources; a file that is named twice is there once."""
+    by_path = dict[str, Source]()
+    # Two paths of one file differ, so the full paths are compared.
+    for source in sources:
+        by_path.setdefault(os.path.abspath(source.path), source)
+    return [*by_path.values()]
+
+
 @dataclass(frozen=True)
 class Reading:
     """The options that say how programs and ONNX models are read."""

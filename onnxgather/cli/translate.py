@@ -136,7 +136,9 @@ def run_command(
     program = _program_to_run(file, allow_outside)
     for note in program.notes:
         say(f"{file}: {note}", err=True)
-    if reading.inputs is not None or _needs_inputs(program):
+    # Case: descriptors alone have no data.
+    needs_inputs = program.without_data and not program.commands
+    if reading.inputs is not None or needs_inputs:
         if program.model is None:
             out_of_range = out_of_range or "directml"
         case = _case_to_run(program, reading, out_of_range, target, provider)
@@ -190,11 +192,6 @@ def _program_to_run(file: str, allow_outside: bool) -> Program:
     from onnxgather.core.programs.loading import program_of_model
 
     return program_of_model(load_model(file), file)
-
-
-def _needs_inputs(program: Program) -> bool:
-    """Return whether a program has descriptors alone, which have no data."""
-    return bool(program.without_data) and not program.commands
 
 
 def _case_to_run(

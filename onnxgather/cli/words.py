@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.known_differences import Known
-from onnxgather.checking.lanes import open_lanes, parse_lane
+from onnxgather.checking.lanes import base_of, open_lanes, parse_lane
 from onnxgather.checking.run import Team
 from onnxgather.cli.check import (
     CheckOptions,
@@ -115,7 +115,7 @@ class Asked:
             pythons = {} if path is None else {name: path}
             own = self.options.lanes
             # Each other name would be one more lane.
-            base = name.partition("@")[0]
+            base = base_of(name)
             plugins = {key: own.plugins[key] for key in own.plugins if key == name}
             adapters = {key: own.adapters[key] for key in own.adapters if key == base}
             target = self.options.target

@@ -97,10 +97,11 @@ def gather_descriptors(
         OnnxGatherError: The model, a size or the node is not as it must be.
     """
     audited = audit(path, shapes=shapes)
-    gathers = list[AuditedGather]()
-    for gather in audited.gathers:
-        if node in (None, gather.node, gather.output_name):
-            gathers.append(gather)
+    gathers = [
+        gather
+        for gather in audited.gathers
+        if node in (None, gather.node, gather.output_name)
+    ]
     _check_found(path, node, gathers, [gather.node for gather in audited.gathers])
 
     counts = Counter(gather.node for gather in gathers)

@@ -140,10 +140,8 @@ def _wild_indices(index_type: TensorDataType, axis_size: int) -> Array:
     size = axis_size
     near = [-1, size - 1, size, size + 1, 2 * size, -size, -size - 1, -2 * size]
     near.append(1000 * size)
-    far = list[int]()
-    for bits in (31, 32, 33, 63, 64):
-        for offset in (-size, -1, 0, 1, size):
-            far.append(2**bits + offset)
+    offsets = (-size, -1, 0, 1, size)
+    far = [2**bits + offset for bits in (31, 32, 33, 63, 64) for offset in offsets]
     negative = [-value for value in far]
     limits = np.iinfo(index_type.numpy)
     values = [

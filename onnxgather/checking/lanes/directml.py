@@ -19,7 +19,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
-from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.checking.lanes.lane import (
+    CASE_TIMEOUT,
+    Answer,
+    AnswerKind,
+    LaneInfo,
+    beyond_descriptors,
+)
 from onnxgather.core.checks import LONGEST_SHOWN
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.descriptors.operators import FACTS, TENSORS, Descriptor
@@ -335,12 +341,10 @@ class DirectMLLane:
 
 def _why_not_run(case: Case) -> str | None:
     """Return why no descriptor says a case as DirectML runs it; None if one does."""
-    rule = f"{LIBRARY} runs descriptors, and no descriptor says"
-    if isinstance(case, NodeCase):
-        return f"{rule} this node"
-    if case.wrapped:
-        return f"{rule} a gather between operators"
-    if case.asked_as_directml:
+    what = beyond_descriptors(case)
+    if what is not None:
+        return f"{LIBRARY} runs descriptors, and no descriptor says {what}"
+    if isinstance(case, DescriptorCase) and case.asked_as_directml:
         rule = f"{LIBRARY} has a rule of its own for indices out of range"
         return f'{rule}, which out_of_range="{case.out_of_range}" is not'
     return None

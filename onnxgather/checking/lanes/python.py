@@ -7,7 +7,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
+    feeds_of,
 )
 from onnxgather.checking.lanes.webnn import (
     given_to_webnn,
@@ -212,7 +212,7 @@ class ModelLane:
             )
         answer = self.run(
             question.model,
-            feeds_of(case, question),
+            feeds_of(case, question.inputs),
             question.threads,
             question.operators,
             substitute,
@@ -229,7 +229,9 @@ class ModelLane:
 
         The body runs where our library is not registered.
         """
-        body = self.run(question.model, feeds_of(case, question), question.threads)
+        body = self.run(
+            question.model, feeds_of(case, question.inputs), question.threads
+        )
         expected = case.expected()
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
@@ -271,11 +273,17 @@ class ModelLane:
             substitute: What the model computes in place of the gather of the inputs.
             library: The library of onnxgather's own operators, if the model needs it.
         """
+        session: dict[str, Any] = {
+            "provider": self.provider.name,
+            "threads": threads,
+            "library": self.library,
+        }
+        if library:
+            session["operators"] = library
         feeds_of_model = feeds
         if substitute is not None:
             feeds_of_model = substitute.feeds(feeds)
         try:
-            session = self._session(threads, library)
             ran = self._worker.run(model, session, feeds_of_model, sent)
         except NoAnswerError as error:
             return Answer.none(error)
@@ -285,9 +293,9 @@ class ModelLane:
             return Answer(AnswerKind.REFUSED, str(error))
 
         nodes = tuple(operator for _, operator in ran.assignment)
-        expanded = self._expanded_operators(nodes, sent or Counter())
-        if expanded:
-            return self._expanded(expanded, library)
+        expanded = self._expanded(nodes, sent or Counter(), library)
+        if expanded is not None:
+            return expanded
         outputs = ran.outputs
         if substitute is not None:
             outputs = substitute.outputs(outputs)
@@ -299,17 +307,6 @@ class ModelLane:
         if isinstance(output, str):
             return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=in_range)
         return Answer(AnswerKind.RAN, None, nodes, output, in_range)
-
-    def _session(self, threads: int, operators: str | None) -> dict[str, Any]:
-        """Return what the worker must know to make the session."""
-        session: dict[str, Any] = {
-            "provider": self.provider.name,
-            "threads": threads,
-            "library": self.library,
-        }
-        if operators:
-            session["operators"] = operators
-        return session
 
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""
@@ -350,19 +347,15 @@ class ModelLane:
                 reason += f"; {runtime.title} itself is the lane {runtime.name}"
         return reason
 
-    def _expanded_operators(
-        self, nodes: Sequence[str], sent: Counter[str]
-    ) -> AbstractSet[str]:
-        """Return onnxgather's operators in a model if the body of any ran instead."""
+    def _expanded(
+        self, nodes: Sequence[str], sent: Counter[str], library: str | None
+    ) -> Answer | None:
+        """Return the answer if a body ran in place of the kernel of our operator."""
         own = OPERATORS.keys() & sent.keys()
         # Only the CPU provider has kernels for them.
-        if self.provider.name == CPU and own - {*nodes}:
-            return own
-        return set()
-
-    def _expanded(self, operators: AbstractSet[str], library: str | None) -> Answer:
-        """Return the answer if a body ran in place of the kernel of an operator."""
-        detail = f"the body of {', '.join(operators)} ran"
+        if self.provider.name != CPU or own <= {*nodes}:
+            return None
+        detail = f"the body of {', '.join(own)} ran"
         if not library:
             detail = kernels.why_not()
         reason = self.provider.why_not_run("operators", detail)
@@ -509,17 +502,6 @@ class Question(NamedTuple):
     """How many threads ONNX Runtime may use."""
     operators: Counter[str]
     """How often each operator is in the model."""
-
-
-def feeds_of(case: Case, question: Question) -> list[dict[str, Array]]:
-    """Return the inputs of each run of a case; the last are those of the case."""
-    feeds = [question.inputs]
-    # A refusal counts only beside an output for valid indices.
-    if isinstance(case, DescriptorCase) and case.must_refuse:
-        _, indices_name, *_ = question.inputs
-        zeros = np.zeros_like(case.indices)
-        feeds.insert(0, {**question.inputs, indices_name: zeros})
-    return feeds
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:

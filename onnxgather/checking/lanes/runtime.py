@@ -25,9 +25,9 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
+    feeds_of,
 )
 from onnxgather.checking.lanes.python import (
-    feeds_of,
     interpreter,
     question_of,
     target_of_lane,
@@ -176,7 +176,7 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        feeds = feeds_of(case, question)
+        feeds = feeds_of(case, question.inputs)
         must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
         try:
             result = self._worker.run(question.model, case.name, feeds)

@@ -93,9 +93,7 @@ def _data(report: Report) -> dict[str, Any]:
         group = group_of(case)
         groups.append(different_groups.setdefault(group, group))
     with_details = _with_details(report, report_causes, groups)
-    lanes = list[dict[str, Any]]()
-    for lane in report.lanes:
-        lanes.append({**to_builtins(lane), "runtime": lane_head(lane)})
+    lanes = [{**to_builtins(lane), "runtime": lane_head(lane)} for lane in report.lanes]
     return {
         "onnxgather": report.onnxgather,
         "made": report.made,

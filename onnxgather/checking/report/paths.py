@@ -47,12 +47,9 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
 
 def _interpreters(report: Report) -> list[str]:
     """Return the interpreters that lanes name by a path."""
-    paths = list[str]()
-    for lane in report.lanes:
-        # Case: an interpreter without a folder is found on the PATH; its name stays.
-        if lane.python is not None and os.path.dirname(lane.python):
-            paths.append(lane.python)
-    return paths
+    pythons = [lane.python or "" for lane in report.lanes]
+    # Case: an interpreter without a folder is found on the PATH; its name stays.
+    return [*filter(os.path.dirname, pythons)]
 
 
 def _names_by_path(
@@ -68,11 +65,12 @@ def _names_by_path(
             if os.path.basename(folder) in ("bin", "Scripts"):
                 folder = os.path.dirname(folder)
             names[folder] = "..."
-    long_enough = dict[str, str]()
-    for path, name in names.items():
-        # `/usr`, `/` and the current folder are on any machine, and tell nothing.
-        if path.count(os.sep) > 1 or name == "~":
-            long_enough[path] = name
+    # `/usr`, `/` and the current folder are on any machine, and tell nothing.
+    long_enough = {
+        path: name
+        for path, name in names.items()
+        if path.count(os.sep) > 1 or name == "~"
+    }
     # Messages of Python write a path with escapes, such as the backslashes of Windows.
     escaped = {repr(path)[1:-1]: name for path, name in long_enough.items()}
     return long_enough | escaped

@@ -112,9 +112,7 @@ def _columns_that_fit(widths: Sequence[int], room: int) -> int:
 def _case_row(case: CaseResult) -> _Row:
     row = _plain_row(title(case))
     for result in case.results:
-        text: str = result.state
-        for remark in result.remarks:
-            text += f", {remark}"
+        text = ", ".join([result.state, *result.remarks])
         row.append((text, result.state))
     return row
 
@@ -162,9 +160,10 @@ def _file_rows(report: Report) -> list[_Row]:
 
     One note is about the files of models, one is about the cases.
     """
-    rows = list[_Row]()
-    for invalid in report.invalid:
-        rows.append(_plain_row("INVALID ", f"{invalid.file}: {invalid.reason}"))
+    rows = [
+        _plain_row("INVALID ", f"{invalid.file}: {invalid.reason}")
+        for invalid in report.invalid
+    ]
     for message in report.unusable:
         rows.append(_plain_row("UNUSABLE", message))
     models = models_ran(report)

@@ -43,12 +43,7 @@ def about_lane(lane: LaneInfo) -> str:
     """Return a lane's provider, versions, target, devices; or why it did not start."""
     if lane.not_run is not None:
         return f"{_NOT_STARTED}: {lane.not_run}"
-    parts = list[str]()
-    # A runtime that is no provider has a version of its own.
-    if lane.provider not in lane.versions:
-        parts.append(lane.provider)
-    for package, version in lane.versions.items():
-        parts.append(f"{package} {version}")
+    parts = lane.software
     if lane.target:
         parts.append(f"target {lane.target}")
     if lane.has_answers:
@@ -368,10 +363,11 @@ def _known_by_lane(report: Report) -> str:
 
 def _known_words(counts: Counter[str]) -> str:
     """Return the counts of `known_counts` as the words of a headline."""
-    parts = list[str]()
-    for what, words in _KNOWN_IN_HEADLINE.items():
-        if counts[what]:
-            parts.append(f"{counts[what]:,} {words}")
+    parts = [
+        f"{counts[what]:,} {words}"
+        for what, words in _KNOWN_IN_HEADLINE.items()
+        if counts[what]
+    ]
     return ", ".join(parts)
 
 

@@ -335,14 +335,7 @@ def _trouble_of_script(
     dies = result.breakdown in (Breakdown.DIED, Breakdown.EXITED)
     if dies and run.returncode not in (0, 1, 3):
         return None, None
-    last_line = _last_line(printed + run.stderr.decode(errors="replace"))
+    said = printed + run.stderr.decode(errors="replace")
+    *_, last_line = "nothing", *filter(None, map(str.strip, said.split("\n")))
     code = run.returncode
     return f"it ended with exit code {code} and said: {last_line}", None
-
-
-def _last_line(text: str) -> str:
-    """Return the last line that is not blank."""
-    for line in reversed(text.split("\n")):
-        if line.strip():
-            return line.strip()
-    return "nothing"
