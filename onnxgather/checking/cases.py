@@ -357,9 +357,7 @@ def case_of_arrays(
     )
 
 
-def program_names(
-    program: Program, out_of_range: OutOfRange | None = None
-) -> Iterator[str]:
+def program_names(program: Program, out_of_range: OutOfRange | None) -> Iterator[str]:
     """Yield the names of the cases of a program, without running it."""
     for command in program.dispatch_commands:
         yield Origin(program.path, command.path, command.dispatchable).name

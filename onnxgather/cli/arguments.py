@@ -552,7 +552,7 @@ def fail_on(state: str, help_text: str) -> Any:
 NOT_JUDGED = "not-judged"
 """The name for nodes of operators that are not known; no gather has this state."""
 
-FAIL_ON_STATES: Mapping[str, Sequence[str]] = {
+FAIL_ON_STATES = {
     "not-proved": ("not-proved",),
     # Who wants no condition wants no gap in a proof either.
     "proved-if": ("not-proved", "proved-if"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,7 @@ def certify_command(**given: Any) -> int:
     work = partial(Pairing.certified, timeout=options.timeout)
     certificates = finished(batch, options.jobs, work, pairings, "descriptor")
 
+    states = [certified.state for certified in certificates.values()]
     # Nothing is written where nothing is certified: the errors are printed by then.
     if certificates:
         record = _record(batch, certificates)
@@ -138,18 +139,14 @@ def certify_command(**given: Any) -> int:
                     say(f"policy {policy}: an index out of range {row.brief}")
             for pairing, certified in certificates.items():
                 say(f"{pairing}: {certified}")
-            say(_count(certificates.values()))
+            counts = [
+                f"{states.count(state):,} {state}" for state in CERTIFICATE_STATES
+            ]
+            say(", ".join(counts))
 
-    states = {certified.state for certified in certificates.values()}
     if "refuted" in states or options.fail_on in states:
         return batch.finish([FINDINGS])
     return batch.finish()
-
-
-def _count(certificates: Iterable[Certified]) -> str:
-    """Return how many are in each state, as `1 proved, 0 refuted, 0 undecided`."""
-    states = [certified.state for certified in certificates]
-    return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFICATE_STATES)
 
 
 def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:

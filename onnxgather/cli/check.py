@@ -248,7 +248,7 @@ def options_of(values: dict[str, Any]) -> CheckOptions:
     Args:
         values: What click read, by the parameters of the command.
     """
-    records: dict[str, type] = {
+    records = {
         "reading": Reading,
         "lanes": arguments.Lanes,
         "choice": Choice,

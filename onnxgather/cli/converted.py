@@ -26,7 +26,6 @@ from onnxgather.core.programs.program import Program
 from onnxgather.core.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
-    from onnxgather.core.lowering.webnn.steps import MLOperand
     from onnxgather.core.model.values import ModelProto
     from onnxgather.proving.verify import Verification
 
@@ -217,15 +216,14 @@ def _webnn_program(work: Conversions, job: Job, desc: Descriptor) -> Converted:
     """Return the WebNN program of a descriptor: as a module, or as JSON."""
     from onnxgather.core.lowering.webnn.program import to_webnn
 
-    options = work.options
-    program = to_webnn(desc, work.policy(job.source), options.form or "bytes")
+    form = work.options.form or "bytes"
+    program = to_webnn(desc, work.policy(job.source), form)
     verified = None
-    if options.verify:
+    if work.options.verify:
         from onnxgather.proving.verify import proved_webnn
 
         verified = proved_webnn(program)
-    content = _webnn_text(job, program)
-    return Converted(content, _webnn_inputs(program.graph.inputs), verified)
+    return _webnn(job, program, verified)
 
 
 def _whole_webnn(work: Conversions, job: Job, program: Program) -> Converted:
@@ -239,22 +237,18 @@ def _whole_webnn(work: Conversions, job: Job, program: Program) -> Converted:
         from onnxgather.proving.verify_whole import verify_whole_webnn
 
         verified = verify_whole_webnn(program, policy)
-    inputs = _webnn_inputs(whole.graph.inputs)
-    return Converted(_webnn_text(job, whole), inputs, verified)
+    return _webnn(job, whole, verified)
 
 
-def _webnn_text(job: Job, program: Any) -> bytes:
-    if job.output.lower().endswith(".json"):
-        return program.to_json().encode()
-    return program.to_javascript().encode()
-
-
-def _webnn_inputs(operands: Sequence[MLOperand]) -> dict[str, dict[str, Any]]:
-    """Return the inputs of a WebNN graph as --json says them."""
-    return {
+def _webnn(job: Job, program: Any, verified: Verification | None) -> Converted:
+    """Return a WebNN program as JSON or as a module, by the name of its file."""
+    is_json = job.output.lower().endswith(".json")
+    text = program.to_json() if is_json else program.to_javascript()
+    inputs = {
         operand.name: {"type": operand.data_type.upper(), "sizes": operand.shape}
-        for operand in operands
+        for operand in program.graph.inputs
     }
+    return Converted(text.encode(), inputs, verified)
 
 
 def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:

@@ -170,7 +170,9 @@ def audit_command(**values: Any) -> int:
         return batch.finish()
     external_files = chain.from_iterable(audit.files for audit in audits.values())
     outputs.check_apart(external_files)
-    not_audited = _not_audited(batch, models, audits)
+    # The failure of an interruption has no name: it is that of no path.
+    failed = {name for name, _ in batch.failures if name}
+    not_audited = failed.union(models) - audits.keys()
     named = _named_paths(options, is_single)
     report = _report(options, batch, audits, baseline, len(not_audited), named)
     contents = _contents(outputs, report, is_single, baseline)
@@ -370,15 +372,6 @@ def _audited(
     if options.outputs.write_inputs_file or is_guard(options.outputs.contract_file):
         kept = audited
     return FinishedAudit(audited.audit, files, pictures, kept, ways)
-
-
-def _not_audited(
-    batch: Batch, models: Sequence[str], audits: Mapping[str, FinishedAudit]
-) -> set[str]:
-    """Return the models without an audit, and the paths that name no model."""
-    # The failure of an interruption has no name: it is that of no path.
-    failed = {name for name, _ in batch.failures if name}
-    return (failed | {*models}) - audits.keys()
 
 
 def _named_paths(options: AuditOptions, is_single: bool) -> NamedPaths:

@@ -300,9 +300,9 @@ WEBNN_ENDINGS = (".mjs", ".json")
 def plan(
     all_gathers: Sequence[FileGathers],
     output: str | None,
-    unread: Sequence[str] = (),
-    whole: bool = False,
-    endings: Sequence[str] = MODEL_ENDINGS,
+    unread: Sequence[str],
+    whole: bool,
+    endings: Sequence[str],
 ) -> list[Job]:
     """Return the files to write: a model for each gather.
 

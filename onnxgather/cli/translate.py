@@ -441,29 +441,28 @@ def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
 
 def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
     """Return the commands for the files that come next, with what each does."""
-    programs = list[str]()
-    own_models = list[str]()
-    models = list[str]()
+    paths = {command: list[str]() for command in _NEXT}
     for file in described:
-        path = quote(file.gathers.source.path)
         program = file.gathers.program
+        command = "certify {}"
         if program is None:
-            models.append(path)
+            command = "audit {}"
         elif program.model is None:
-            programs.append(path)
-        else:
-            own_models.append(path)
-    commands = dict[str, str]()
-    if programs:
-        convert = f"onnxgather convert {' '.join(programs)} -o models"
-        commands[convert] = "Writes the ONNX models."
-    if own_models:
-        certify = f"onnxgather certify {' '.join(own_models)}"
-        commands[certify] = "Proves that the models mean their descriptors."
-    if models:
-        audit = f"onnxgather audit {' '.join(models)}"
-        commands[audit] = "Says whether the indices stay in range."
-    return commands
+            command = "convert {} -o models"
+        paths[command].append(quote(file.gathers.source.path))
+    return {
+        f"onnxgather {command.format(' '.join(paths[command]))}": effect
+        for command, effect in _NEXT.items()
+        if paths[command]
+    }
+
+
+_NEXT = {
+    "convert {} -o models": "Writes the ONNX models.",
+    "certify {}": "Proves that the models mean their descriptors.",
+    "audit {}": "Says whether the indices stay in range.",
+}
+"""What each command does with files that were shown."""
 
 
 @command("explain")

@@ -82,7 +82,7 @@ class Extracted(msgspec.Struct, frozen=True):
 
 
 def gather_descriptors(
-    path: str, shapes: Mapping[str, Sequence[int]], node: str | None = None
+    path: str, shapes: Mapping[str, Sequence[int]], node: str | None
 ) -> Iterator[tuple[str, Descriptor | OnnxGatherError]]:
     """Yield the gathers of a model by name, each with its descriptor or an error.
 
@@ -143,7 +143,7 @@ def _descriptor_of(
 def gather_cases(
     path: str,
     inputs: Mapping[str, GivenArray],
-    node: str | None = None,
+    node: str | None,
     timeout: float = RUN_TIMEOUT,
 ) -> Iterator[tuple[Extracted, Case | None]]:
     """Yield the gathers of a model, each with the case of its first execution.
@@ -266,7 +266,7 @@ def _extracted(
     scope: Scope,
     operation: Operation,
     executions: Sequence[Gathered],
-    stop: str | None = None,
+    stop: str | None,
 ) -> tuple[Extracted, Case | None]:
     """Return a gather with the case of its first execution, or why it was left out.
 

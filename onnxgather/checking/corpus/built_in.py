@@ -115,9 +115,8 @@ def _documented_case(example: Example) -> DescriptorCase:
 
 
 def forbidden_cases() -> Iterator[NodeCase]:
-    """Yield a case for each forbidden node."""
-    for row in TABLES.forbidden:
-        yield _forbidden_case(row)
+    """Return a case for each forbidden node."""
+    return map(_forbidden_case, TABLES.forbidden)
 
 
 def _forbidden_case(row: ForbiddenRow) -> NodeCase:

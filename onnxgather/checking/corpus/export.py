@@ -206,7 +206,19 @@ def _files(
         if beside is not None:
             # Forbidden nodes of one operator share the case beside them.
             all_beside[beside.name] = beside
-        rows.append(_index_row(case, format, entry, expected, beside))
+        row = Row(
+            case.name,
+            entry.file,
+            case.out_of_range,
+            case.operator,
+            case.data_type,
+            case.index_type,
+            "refused" if isinstance(expected, str) else "output",
+            # Web Platform Tests have no answers.
+            None if format == "wpt" else answer_folder(case.name, format),
+            None if beside is None else beside.name,
+        )
+        rows.append(row)
         digest.update(_identity(case, expected))
 
     for path, test_file in test_files.items():
@@ -253,31 +265,6 @@ def answer_folder(name: str, format: FormatName) -> str:
     if format != "onnx":
         return name
     return "test_" + name.replace("/", "_").replace("-", "_")
-
-
-def _index_row(
-    case: Case,
-    format: FormatName,
-    entry: Entry,
-    expected: Array | str,
-    beside: Case | None,
-) -> Row:
-    """Return what `index.json` says of a case."""
-    answer = None
-    # Web Platform Tests have no answers.
-    if format != "wpt":
-        answer = answer_folder(case.name, format)
-    return Row(
-        case.name,
-        entry.file,
-        case.out_of_range,
-        case.operator,
-        case.data_type,
-        case.index_type,
-        "refused" if isinstance(expected, str) else "output",
-        answer,
-        None if beside is None else beside.name,
-    )
 
 
 def _onnx_test(case: Case, expected: Array | str) -> Entry:

@@ -114,13 +114,16 @@ def open_lanes(
         else:
             lane = model_lane(name, python, plugins.get(name), target, timeout, opset)
         lanes.append(lane)
+    others = [lane.name for lane in lanes if not _runs_models(lane)]
     # A lane beside one without models may need the target; a label is its own.
-    unused_target = target
-    if any(_runs_models(lane) for lane in lanes):
-        unused_target = None
-    for lane in lanes:
-        if not _runs_models(lane):
-            _check_no_target(lane.name, unused_target)
+    unused_target = target if len(others) == len(lanes) else None
+    for name in others:
+        own_target = target_of_lane(name, unused_target)
+        if own_target is not None:
+            raise OnnxGatherError(
+                "target must come with a lane that runs ONNX models"
+                f", got {own_target} with {shown(name)}"
+            )
     return lanes
 
 
@@ -131,12 +134,10 @@ def base_of(name: str) -> str:
 
 def lanes_set_up() -> list[str]:
     """Return the names of the lanes whose hosts are set up on this machine."""
-    names = list[str]()
+    providers = PROVIDERS | WEB_PROVIDERS
+    names = [name for name in providers if find_runtime(providers[name])]
     if find_host() is not None:
-        names.append(DIRECTML_DLL)
-    for name, provider in (PROVIDERS | WEB_PROVIDERS).items():
-        if find_runtime(provider):
-            names.append(name)
+        names.insert(0, DIRECTML_DLL)
     if os.path.isfile(windows_host()):
         names.append(WINDOWS_LANE)
     return names
@@ -169,16 +170,6 @@ def _runs_models(lane: OpenedLane) -> bool:
     if isinstance(lane, ModelLane):
         return not lane.provider.runs_programs
     return isinstance(lane, RuntimeLane)
-
-
-def _check_no_target(name: str, target: Target | None) -> None:
-    """Refuse the target of a lane that runs no ONNX models."""
-    own_target = target_of_lane(name, target)
-    if own_target is not None:
-        raise OnnxGatherError(
-            "target must come with a lane that runs ONNX models"
-            f", got {own_target} with {shown(name)}"
-        )
 
 
 def _check_adapter_name(name: str) -> None:

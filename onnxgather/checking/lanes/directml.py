@@ -224,8 +224,7 @@ def _output_size(
     if bindings:
         output_buffer, _ = bindings[-1]
         return buffer_sizes[output_buffer]
-    total_size: int = request["tensors"][-1][_TOTAL_SIZE]
-    return total_size
+    return request["tensors"][-1][_TOTAL_SIZE]
 
 
 def request_for(desc: Descriptor) -> dict[str, Any]:

@@ -101,7 +101,15 @@ def _data(report: Report) -> dict[str, Any]:
         "lanes": lanes,
         "invalid": to_builtins(report.invalid),
         "unusable": report.unusable,
-        "causes": [_cause_data(report, cause) for cause in report_causes],
+        "causes": [
+            {
+                "state": cause.first.state,
+                "lane": report.cases[cause.cases[0]].results.index(cause.first),
+                "words": result_words(cause.first),
+                "why": why(cause.first),
+            }
+            for cause in report_causes
+        ],
         "packed": packed(_packed_data(report, report_causes, groups, with_details)),
         "states": list(STATES),
         "bad": BAD,
@@ -109,17 +117,6 @@ def _data(report: Report) -> dict[str, Any]:
         "details": list(
             compressed(_details(report, report.cases[k]) for k in with_details)
         ),
-    }
-
-
-def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
-    """Return the data of a cause."""
-    first_case = report.cases[cause.cases[0]]
-    return {
-        "state": cause.first.state,
-        "lane": first_case.results.index(cause.first),
-        "words": result_words(cause.first),
-        "why": why(cause.first),
     }
 
 
@@ -188,7 +185,8 @@ def _with_details(
     for cause in report_causes:
         of_groups = defaultdict[CaseGroup, list[int]](list)
         for number in cause.cases:
-            if _has_details(report.cases[number]):
+            case = report.cases[number]
+            if case.evidence is not None and any(map(_is_informative, case.results)):
                 of_groups[groups[number]].append(number)
         for numbers in of_groups.values():
             numbers.sort(key=sizes.__getitem__)
@@ -206,11 +204,6 @@ def _evidence_size(case: CaseResult) -> int:
     """Return how many bytes the arrays of a case have."""
     evidence = case.evidence or case.example
     return evidence.size if evidence is not None else 0
-
-
-def _has_details(case: CaseResult) -> bool:
-    """Return whether the page may have details of a case that did not pass."""
-    return case.evidence is not None and any(map(_is_informative, case.results))
 
 
 def _is_informative(result: Result) -> bool:
@@ -240,7 +233,7 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
     commands = list[str]()
     for lane, result in zip(report.lanes, case.results, strict=True):
         commands += again(report, case, lane, result)
-    details: dict[str, Any] = {
+    details = {
         "again": commands,
         "repro": _repro_commands(case, report.lanes),
         "picture": to_builtins(picture),

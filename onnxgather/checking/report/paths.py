@@ -26,7 +26,9 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
         libraries: The plugin libraries of the lanes, and the shared libraries that they
             run on.
     """
-    names = _names_by_path(_interpreters(report), libraries)
+    pythons = [lane.python or "" for lane in report.lanes]
+    # Case: an interpreter without a folder is found on the PATH; its name stays.
+    names = _names_by_path([*filter(os.path.dirname, pythons), *libraries])
     longest_first = sorted(names, key=len, reverse=True)
     paths = "|".join(map(re.escape, longest_first))
     # A path that is part of a longer one stays.
@@ -45,19 +47,10 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
     return msgspec.convert(cleaned, Report, builtin_types=[bytes])
 
 
-def _interpreters(report: Report) -> list[str]:
-    """Return the interpreters that lanes name by a path."""
-    pythons = [lane.python or "" for lane in report.lanes]
-    # Case: an interpreter without a folder is found on the PATH; its name stays.
-    return [*filter(os.path.dirname, pythons)]
-
-
-def _names_by_path(
-    interpreters: Iterable[str], libraries: Iterable[str]
-) -> dict[str, str]:
-    """Return what a report without paths writes in place of each path."""
+def _names_by_path(files: Iterable[str]) -> dict[str, str]:
+    """Return what a report without paths writes in place of the path of each file."""
     names = {os.path.expanduser("~"): "~"}
-    for file in [*interpreters, *libraries]:
+    for file in files:
         for path in (file, os.path.abspath(file), os.path.realpath(file)):
             folder, name = os.path.split(path)
             names[path] = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from onnxgather.checking.report.sentences import (
     about_lane,
@@ -99,14 +100,8 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
 
 def _columns_that_fit(widths: Sequence[int], room: int) -> int:
     """Return how many of the first columns fit in the room; the first always does."""
-    used = widths[0]
-    count = 1
-    for width in widths[1:]:
-        used += width
-        if used > room:
-            break
-        count += 1
-    return count
+    count = sum(used <= room for used in accumulate(widths))
+    return max(1, count)
 
 
 def _case_row(case: CaseResult) -> _Row:

@@ -283,13 +283,8 @@ def _tied_dimensions(old: Candidate, free: list[int]) -> list[int]:
 
 def _sizes(old: Candidate, pair: Pair) -> list[int]:
     """Return the sizes of a pair; they differ only in a forbidden node."""
-    data_dimension, index_dimension = pair
-    sizes = list[int]()
-    if data_dimension is not None:
-        sizes.append(old.data.shape[data_dimension])
-    if index_dimension is not None:
-        sizes.append(old.indices.shape[index_dimension])
-    return sizes
+    arrays = zip((old.data, old.indices), pair, strict=True)
+    return [array.shape[number] for array, number in arrays if number is not None]
 
 
 def _cut(old: Candidate, pair: Pair, part: slice | int) -> Candidate:
