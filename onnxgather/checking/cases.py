@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -257,7 +257,7 @@ class NodeCase(_Arrays):
         return self.node.rule
 
 
-Case: TypeAlias = DescriptorCase | NodeCase
+Case = DescriptorCase | NodeCase
 """One question to every lane."""
 
 

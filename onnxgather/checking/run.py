@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from queue import LifoQueue
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,13 +42,13 @@ from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.public import public
 
-_Judged: TypeAlias = tuple[Result, Array | None]
+_Judged = tuple[Result, Array | None]
 """The result of a case on a lane, and the output of the lane if it is wrong."""
 
-_Waiting: TypeAlias = tuple[Case, list[Future[_Judged | None]]]
+_Waiting = tuple[Case, list[Future[_Judged | None]]]
 """A case, and its result on each lane as soon as it is there."""
 
-Stop: TypeAlias = Callable[[], str | None]
+Stop = Callable[[], str | None]
 """Return the name of the signal that ends a check early; None if there is none."""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import click
+from click import BadParameter
 
 from onnxgather.core.checks import check_choice, either, shown
 from onnxgather.core.errors import OnnxGatherError
@@ -54,7 +54,7 @@ class _Path(click.Path):
 
 @contextmanager
 def as_usage(
-    kind: Callable[[str], click.UsageError] = click.BadParameter,
+    kind: Callable[[str], click.UsageError] = BadParameter,
 ) -> Generator[None]:
     """Turn an error of the package into an error in the command line.
 
@@ -73,6 +73,7 @@ files = partial(argument, nargs=-1, required=True)
 file = partial(click.option, type=FILE, metavar="FILE")
 folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
+named = partial(click.option, metavar="NAME")
 force = flag(
     "--force",
     help=(
@@ -117,12 +118,10 @@ def _names(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     names = [part for part in parts if part]
     if not names:
-        raise click.BadParameter(f"must be names with commas, got {text!r}")
+        raise BadParameter(f"must be names with commas, got {text!r}")
     for name in names:
         if "=" in name:
-            raise click.BadParameter(
-                f"must be names (--lane takes NAME=PATH), got {name!r}"
-            )
+            raise BadParameter(f"must be names (--lane takes NAME=PATH), got {name!r}")
     return names
 
 
@@ -172,9 +171,9 @@ def _texts_by_name(metavar: str, texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, _, value = text.partition("=")
         if not name or not value:
-            raise click.BadParameter(f"must be {metavar}, got {text!r}")
+            raise BadParameter(f"must be {metavar}, got {text!r}")
         if name in by_name:
-            raise click.BadParameter(f"must differ, got {name!r} twice")
+            raise BadParameter(f"must differ, got {name!r} twice")
         by_name[name] = value
     return by_name
 
@@ -198,9 +197,7 @@ def _pairs(
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
-            raise click.BadParameter(
-                f"must be {param.metavar}, got {values[-1]!r}"
-            ) from None
+            raise BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
 
     return click.option(*names, multiple=True, callback=by_name, **more)
 
@@ -289,16 +286,14 @@ def policy(
     )
 
 
+_target = partial(click.option, "--target", metavar="TARGET")
+
+
 def target(default_in_help: str, **more: Any) -> Any:
     """Return the option --target of a command; the arguments are as of `policy`."""
     rule = f"Lowering to use: {either(TARGETS)}."
-    return click.option(
-        "--target",
-        type=click.Choice(TARGETS),
-        metavar="TARGET",
-        help=f"{rule}  [default: {default_in_help}]",
-        **more,
-    )
+    words = f"{rule}  [default: {default_in_help}]"
+    return _target(type=click.Choice(TARGETS), help=words, **more)
 
 
 hardening = click.option(
@@ -332,52 +327,44 @@ opset = number(
 _target_of_model = target(default_in_help="portable", default="portable")
 model_options = _together(_target_of_model, _threads, opset)
 
-_target_of_convert = click.option(
-    "--target",
+_target_of_convert = _target(
     default="portable",
     type=click.Choice(PROVED_TARGETS),
-    metavar="TARGET",
     help=(
         f"Lowering to use: {either(PROVED_TARGETS)}, which writes JavaScript"
         " instead of ONNX.  [default: portable]"
     ),
 )
-proved_target = click.option(
-    "--target",
+proved_target = _target(
     multiple=True,
     type=click.Choice(PROVED_TARGETS),
-    metavar="TARGET",
     help=(
         f"Lowering to prove: {either(PROVED_TARGETS)}.  [default: portable; a model"
         " that onnxgather wrote is proved itself]"
     ),
 )
-_webnn_form = click.option(
+form = partial(click.option, type=click.Choice(WEBNN_FORMS), metavar="FORM")
+_webnn_form = form(
     "--form",
-    type=click.Choice(WEBNN_FORMS),
-    metavar="FORM",
     help=(
         "With --target webnn: bytes, for every data type; or typed, for a gather inside"
         " a larger graph.  [default: bytes]"
     ),
 )
-webnn = click.option(
+webnn = form(
     "--webnn",
-    type=click.Choice(WEBNN_FORMS),
-    metavar="FORM",
     help="Show the WebNN program too, in the form bytes or typed.",
 )
 conversion = _together(policy(), _target_of_convert, _webnn_form, _threads, opset)
 
 # The options of programs and of ONNX models that are read.
 
-run_on = click.option(
+run_on = named(
     "--provider",
     default="cpu",
     show_default=True,
     type=provider,
     shell_complete=_completing(*PROVIDERS, *WEB_PROVIDERS),
-    metavar="NAME",
     help=(
         f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings."
     ),
@@ -389,7 +376,7 @@ allow_outside = flag(
         " write hidden files, through links and to devices."
     ),
 )
-node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
+node = named("--node", help="Which gather of an ONNX model.")
 inputs = file(
     "--inputs", help="The inputs of an ONNX model or of a descriptor alone, as .npz."
 )
@@ -454,8 +441,7 @@ _runtime = file(
 given = _together(shape, _range, _assume, _tokenizer, _allow_empty, _levels, _runtime)
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The values of the options of `given`: what holds of the inputs of a model."""
 
     shapes: dict[str, tuple[int, ...]]
@@ -566,7 +552,7 @@ def _states_of_names(text: str) -> tuple[str, ...]:
     states = list[str]()
     for name in _names(text):
         if name not in FAIL_ON_STATES:
-            raise click.BadParameter(
+            raise BadParameter(
                 f"must be some of {', '.join(FAIL_ON_STATES)}, got {shown(name)}"
             )
         states += FAIL_ON_STATES[name]
@@ -617,8 +603,7 @@ _write_known = file(
 known = _together(known_files, _no_known, _write_known)
 
 
-@dataclass(frozen=True)
-class KnownFiles:
+class KnownFiles(NamedTuple):
     """The values of the options that say which differences are known."""
 
     known_files: tuple[str, ...]
@@ -662,10 +647,9 @@ def choice(about_name: str = "") -> Any:
     Args:
         about_name: What the help adds about the name of a case.
     """
-    case = click.option(
+    case = named(
         "--case",
         "name",
-        metavar="NAME",
         help=f"Only the case of this name, which a report tells{about_name}.",
     )
     return _together(_text, case, _shard_option)
@@ -682,11 +666,10 @@ lane_names = click.option(
         f" provider: {', '.join(OTHER_RUNTIMES)}.  [default: cpu]"
     ),
 )
-required = click.option(
+required = named(
     "--require",
     "required",
     multiple=True,
-    metavar="NAME",
     help="A lane where a case that did not run, unexplained, means exit code 3.",
 )
 timeout = click.option(
@@ -725,16 +708,15 @@ adapter = _pairs(
 lanes = _together(_lane, _plugin, adapter, timeout)
 
 
-@dataclass(frozen=True)
-class Lanes:
+class Lanes(NamedTuple):
     """The values of the options of `lanes`, and of --lanes."""
 
     pythons: dict[str, str]
     plugins: dict[str, str]
+    adapters: dict[str, str]
     timeout: float
     lanes: Sequence[str] | None = None
     """The names of lanes; --lane, --plugin and --adapter may name others."""
-    adapters: dict[str, str] = field(default_factory=dict[str, str])
     opset: int = DEFAULT_OPSET
 
     @property
@@ -754,7 +736,7 @@ class Lanes:
 
         given = {"lane": self.pythons, "plugin": self.plugins, "adapter": self.adapters}
         for kind, paths in given.items():
-            with as_usage(partial(click.BadParameter, param_hint=f"'--{kind}'")):
+            with as_usage(partial(BadParameter, param_hint=f"'--{kind}'")):
                 check_paths(kind, paths.values())
 
     def open(self, target: Target | None) -> list[OpenedLane]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from msgspec.structs import asdict
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 CERTIFICATE_STATES = ("proved", "refuted", "undecided")
 
 
-@dataclass(frozen=True)
-class CertifyOptions:
+class CertifyOptions(NamedTuple):
     """The arguments and options of `onnxgather certify`."""
 
     paths: tuple[str, ...]
@@ -59,8 +57,7 @@ class CertifyOptions:
         return [*dict.fromkeys(pairs)]
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(NamedTuple):
     """A descriptor, and the model that is to mean it."""
 
     name: str

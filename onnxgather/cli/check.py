@@ -294,9 +294,9 @@ class Selection:
     """The cases of the paths, of which each may be read once."""
     invalid: list[Invalid] = field(default_factory=list["Invalid"])
     """What DirectML refuses."""
-    names: Iterator[str] = field(default_factory=lambda: iter(list[str]()))
+    names: Iterable[str] = ()
     """The names of the cases; either they or the cases may be read."""
-    cases: Iterator[Case] = field(default_factory=lambda: iter(list[Case]()))
+    cases: Iterable[Case] = ()
     count: int = 0
     """How many cases there are."""
 
@@ -361,7 +361,7 @@ def teams_of(options: CheckOptions) -> list[Team]:
 
     lanes = options.lanes
     if not lanes.are_named:
-        lanes = replace(lanes, lanes=["cpu"])
+        lanes = lanes._replace(lanes=["cpu"])
     with arguments.as_usage(click.UsageError):
         opened = [lanes.open(options.target) for _ in range(options.jobs)]
         # Each job opened all lanes; a team is the same lane of all jobs.

@@ -74,11 +74,10 @@ MOST_TOLD = 10
 @arguments.flag(
     "--whole", help="Write each program as one model, all dispatches in order."
 )
-@click.option(
+@arguments.named(
     "--input",
     "resources",
     multiple=True,
-    metavar="NAME",
     help=(
         "With --whole: a resource that is a graph input.  [default: those with"
         " sourcePath]"
@@ -193,7 +192,7 @@ def _jobs(
     options = work.options
     # A file that is named twice is there twice, so that the clash is seen.
     all_gathers = [
-        replace(work.gathers[source.path], source=source)
+        work.gathers[source.path]._replace(source=source)
         for source in sources
         if source.path in work.gathers
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click import UsageError
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import program_cases
@@ -81,26 +82,25 @@ class ConvertOptions:
             UsageError: They do not.
         """
         if self.resources and not self.whole:
-            raise click.UsageError("--input must come with --whole")
+            raise UsageError("--input must come with --whole")
         if not self.is_webnn:
             if self.form is not None:
-                raise click.UsageError(f"--form must come with --target {WEBNN}")
+                raise UsageError(f"--form must come with --target {WEBNN}")
             return
         source_of = click.get_current_context().get_parameter_source
         # Of a program for WebNN, the lowering has no target.
         for option in ("input", "opset", "threads"):
             parameter = "resources" if option == "input" else option
             if source_of(parameter) is not ParameterSource.DEFAULT:
-                raise click.UsageError(
+                raise UsageError(
                     f"--{option} must not come with --target {WEBNN}"
                     ", as it is for ONNX models"
                 )
         if self.whole and self.form is not None:
-            raise click.UsageError("--form must not come with --whole")
+            raise UsageError("--form must not come with --whole")
 
 
-@dataclass(frozen=True)
-class Converted:
+class Converted(NamedTuple):
     """A model, or a program for WebNN."""
 
     content: bytes
@@ -174,7 +174,7 @@ def _model(work: Conversions, job: Job, desc: Descriptor) -> Converted:
         lowering["target"],
         _cases_of(work, job),
     )
-    return replace(converted, verified=verified)
+    return converted._replace(verified=verified)
 
 
 def _whole_model(work: Conversions, job: Job, program: Program) -> Converted:
@@ -192,7 +192,7 @@ def _whole_model(work: Conversions, job: Job, program: Program) -> Converted:
 
     with located(job.source):
         verified = verify_whole(converted.content, program, **lowering, inputs=inputs)
-    return replace(converted, verified=verified)
+    return converted._replace(verified=verified)
 
 
 def _checked(model: ModelProto) -> Converted:

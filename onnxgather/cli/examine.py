@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click import UsageError
 
 from onnxgather.checking.cases import drawn_cases
 from onnxgather.cli import arguments
@@ -68,8 +68,7 @@ def _lane(text: str) -> tuple[str, str | None]:
         return parse_lane(text)
 
 
-@dataclass(frozen=True)
-class ReproOptions:
+class ReproOptions(NamedTuple):
     """The options that say which case may differ, and where."""
 
     name: str | None
@@ -85,8 +84,7 @@ class ReproOptions:
     target: Target | None
 
 
-@dataclass(frozen=True)
-class Suspect:
+class Suspect(NamedTuple):
     """A case that may differ on a lane."""
 
     case: Case
@@ -100,9 +98,7 @@ class Suspect:
 @command("repro", click.Command)
 @arguments.argument("source", metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
-@click.option(
-    "--case", "name", metavar="NAME", help="Which case of a program or a report."
-)
+@arguments.named("--case", "name", help="Which case of a program or a report.")
 @click.option(
     "--lane",
     type=_lane,
@@ -204,7 +200,7 @@ def _check_lane(options: ReproOptions) -> None:
     for name, path in options.adapters.items():
         if options.lane is None or options.lane[0].partition("@")[0] != name:
             rule = f"--adapter {name}={path} must come with --lane {name}"
-            raise click.UsageError(rule)
+            raise UsageError(rule)
     if options.lane is None:
         return
     name, _ = options.lane
@@ -235,7 +231,7 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
     opset = DEFAULT_OPSET
     if reported is not None and reported.opset is not None:
         opset = reported.opset
-    return Lanes(pythons, plugins, timeout, [name], options.adapters, opset)
+    return Lanes(pythons, plugins, options.adapters, timeout, [name], opset)
 
 
 def _suspect(
@@ -272,7 +268,7 @@ def _of_node(
     from onnxgather.extracting.extract import case_of_node
 
     if options.name or options.out_of_range or options.target:
-        raise click.UsageError(
+        raise UsageError(
             "--case, --out-of-range and --target must come without --node"
             ", as a node runs as it is in ONNX"
         )
@@ -291,11 +287,11 @@ def _of_report(
     from onnxgather.checking.repro import plan
 
     if options.out_of_range:
-        raise click.UsageError(
+        raise UsageError(
             "--out-of-range must come without a report, as its cases have it"
         )
     if reading.inputs is not None:
-        raise click.UsageError(
+        raise UsageError(
             "--inputs must come without a report, as its cases have theirs"
         )
     if options.lane is None and plan.nothing_wrong(report, options.name):
@@ -342,7 +338,7 @@ def _of_program(
         refuse_for_model(option, program.path)
     if reading.inputs is not None:
         if options.name is not None:
-            raise click.UsageError("--case must come without --inputs")
+            raise UsageError("--case must come without --inputs")
         case = case_with_inputs(program, reading, policy)
         return Suspect(case, options.target)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.hardening.verify import Verified
 
 
-@dataclass(frozen=True)
-class HardenOptions:
+class HardenOptions(NamedTuple):
     """The arguments and options of `onnxgather harden`."""
 
     paths: tuple[str, ...]
@@ -49,8 +47,7 @@ class HardenOptions:
         return self.outputs.json_file == STANDARD
 
 
-@dataclass(frozen=True)
-class _Hardening:
+class _Hardening(NamedTuple):
     """What became of a model."""
 
     model: str
@@ -274,7 +271,7 @@ def _hardened(
 
     checks = partial(verify_model, premises, result, rule, arrays)
     verified = _verified(checks, options.prints_json, output == STANDARD)
-    return replace(hardening, verified=verified)
+    return hardening._replace(verified=verified)
 
 
 def _verified(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click import UsageError
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from onnxgather.extracting.extract import Extracted
 
 
-@dataclass(frozen=True)
-class AuditOptions:
+class AuditOptions(NamedTuple):
     """The arguments and options of `onnxgather audit`."""
 
     paths: tuple[str, ...]
@@ -260,12 +259,12 @@ def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) 
     outputs = options.outputs
     outputs.check_apart(_inputs(options, models))
     if "--write-inputs" in outputs.by_option and not is_single:
-        raise click.UsageError("--write-inputs must be given with one model")
+        raise UsageError("--write-inputs must be given with one model")
     if outputs.contract_file is not None and is_single:
         check_contract_file(outputs.contract_file)
     _check_usage_of_inputs(options)
     if options.baseline and outputs.write_baseline_file:
-        raise click.UsageError(
+        raise UsageError(
             "--baseline must come without --write-baseline, which compares with"
             " FILE too"
         )
@@ -284,7 +283,7 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
             ("--boundary", options.boundary),
         ):
             if is_given:
-                raise click.UsageError(f"{option} must come with --write-inputs")
+                raise UsageError(f"{option} must come with --write-inputs")
         return
 
     if options.writes_folder_of_inputs:
@@ -294,9 +293,7 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
     suffix = options.inputs_format.suffix
     if path != STANDARD and not path.lower().endswith(suffix):
         reader = "without --for" if options.tool is None else f"for {options.tool}"
-        raise click.UsageError(
-            f"--write-inputs must end in {suffix} {reader}, got {path}"
-        )
+        raise UsageError(f"--write-inputs must end in {suffix} {reader}, got {path}")
 
 
 def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
@@ -308,7 +305,7 @@ def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
     from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ
 
     if path == STANDARD:
-        raise click.UsageError(
+        raise UsageError(
             "--write-inputs must be a folder, as there are several files, got -"
         )
     suffixes = {row.suffix for row in (NPZ, *INPUT_FORMATS.values()) if row.suffix}
@@ -316,7 +313,7 @@ def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
     # A folder that is there may have any name.
     if suffix.lower() in suffixes and not os.path.isdir(path):
         reason = "with --boundary" if options.tool is None else f"for {options.tool}"
-        raise click.UsageError(f"--write-inputs must be a folder {reason}, got {path}")
+        raise UsageError(f"--write-inputs must be a folder {reason}, got {path}")
 
 
 def _baseline(options: AuditOptions) -> Baseline:
@@ -521,9 +518,7 @@ def _say(
 
 @command("extract")
 @arguments.argument("model", metavar="MODEL")
-@click.option(
-    "--node", metavar="NAME", help="The gather of that name, or with such an output."
-)
+@arguments.named("--node", help="The gather of that name, or with such an output.")
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
@@ -550,7 +545,7 @@ def extract_command(
 
     is_named = node is not None
     if every == is_named:
-        raise click.UsageError("give either --node NAME or --all")
+        raise UsageError("give either --node NAME or --all")
     outputs.check_apart_from_models([model, inputs])
     outputs.check_writable()
     check_outside([inputs], output)

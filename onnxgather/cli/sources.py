@@ -6,9 +6,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from glob import glob
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -65,8 +65,7 @@ PROGRAM_ENDING = ".json"
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A file with a program or an ONNX model."""
 
     path: str
@@ -86,8 +85,7 @@ def each_once(sources: Iterable[Source]) -> list[Source]:
     return [*by_path.values()]
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """The options that say how programs and ONNX models are read."""
 
     allow_outside: bool = False
@@ -96,9 +94,7 @@ class Reading:
     """The name of the only gather of a model that counts; None for all."""
     inputs: str | None = None
     """The file of a model's inputs."""
-    shapes: Mapping[str, Sequence[int]] = field(
-        default_factory=dict[str, Sequence[int]]
-    )
+    shapes: Mapping[str, Sequence[int]] = {}
     """The sizes of a model's inputs, by name."""
 
     def check_models(self, *paths: str) -> None:
@@ -132,8 +128,7 @@ class Reading:
         return read_inputs(self.inputs)
 
 
-@dataclass(frozen=True)
-class FileGathers:
+class FileGathers(NamedTuple):
     """The gathers of a program or of an ONNX model."""
 
     source: Source
@@ -144,7 +139,7 @@ class FileGathers:
     program: Program | None = None
     """The program, perhaps of a model that onnxgather wrote; None if the gathers are
     those of an ONNX model of others."""
-    stems: Mapping[str, str] = field(default_factory=dict[str, str])
+    stems: Mapping[str, str] = {}
     """How the files of the gathers of a model are named, as extract names their
     folders."""
 
@@ -196,8 +191,7 @@ def placed(path: str, where: str) -> str:
     return f"{path}: {where}" if where else path
 
 
-@dataclass(frozen=True)
-class FileCases:
+class FileCases(NamedTuple):
     """The cases of a program or of an ONNX model."""
 
     path: str

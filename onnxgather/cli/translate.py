@@ -10,13 +10,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
+from click import UsageError
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import DescriptorCase, program_cases
@@ -208,7 +209,7 @@ def _case_to_run(
     """
     count = len(program.dispatchables)
     if reading.inputs is None and count == 1:
-        raise click.UsageError(
+        raise UsageError(
             f"--inputs FILE.npz must come with {program.path}, which has no data"
         )
     if count != 1:
@@ -219,7 +220,7 @@ def _case_to_run(
         )
     if provider == DIRECTML_DLL:
         rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
-        raise click.UsageError(
+        raise UsageError(
             f"{rule}; "
             f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
             " runs a descriptor alone"
@@ -283,7 +284,7 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
         option = f"--out-of-range {policy}"
     if option:
         rule = f"{option} must not come with --provider {DIRECTML_DLL}"
-        raise click.UsageError(
+        raise UsageError(
             f"{rule}, "
             "as DirectML.dll runs no model, and has its own rule for an index out of"
             " range"
@@ -316,7 +317,7 @@ def show_command(
     an element shows where it came from.
     """
     if len(outputs.by_option) > 1:
-        raise click.UsageError("--json and --html must come one at a time")
+        raise UsageError("--json and --html must come one at a time")
     outputs.check_writable()
     batch = Batch()
     described = _described(batch, files, lowering, webnn, reading)
@@ -341,8 +342,7 @@ def show_command(
     return batch.finish()
 
 
-@dataclass(frozen=True)
-class DescribedFile:
+class DescribedFile(NamedTuple):
     """The gathers of a file with their descriptions."""
 
     gathers: FileGathers

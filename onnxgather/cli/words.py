@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
+from click import UsageError
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import Case
@@ -181,9 +182,9 @@ def _options(words: str) -> CheckOptions:
 
     options = options_of(context.params)
     if STANDARD in options.paths:
-        raise click.UsageError("a PATH must be a file or a folder, got -")
+        raise UsageError("a PATH must be a file or a folder, got -")
     if not options.has_source and (options.choice.text or options.choice.shard):
-        raise click.UsageError(
+        raise UsageError(
             "-k and --shard must come with a PATH, --corpus or --random N"
             f", got {shown(words)}"
         )
@@ -197,7 +198,7 @@ def _check_accepted(option: str) -> None:
         UsageError: It is.
     """
     if option in REFUSED:
-        raise click.UsageError(
+        raise UsageError(
             "the words must choose cases and lanes alone"
             f", got {option}; {REFUSED[option]}"
         )
@@ -217,7 +218,7 @@ def _split(words: str) -> list[str]:
     try:
         return list(lexer)
     except ValueError:
-        raise click.UsageError(f"a quote must be closed, got {shown(words)}") from None
+        raise UsageError(f"a quote must be closed, got {shown(words)}") from None
 
 
 def _from_root(options: CheckOptions, folder: Path, root: Path) -> CheckOptions:
@@ -232,10 +233,10 @@ def _from_root(options: CheckOptions, folder: Path, root: Path) -> CheckOptions:
     paths = tuple(map(moved, options.paths))
     reading = options.reading
     if reading.inputs is not None:
-        reading = replace(reading, inputs=moved(reading.inputs))
+        reading = reading._replace(inputs=moved(reading.inputs))
     choice = options.choice
     # Case: the only case is `PATH: DISPATCH`, one of a file.
     path, colon, dispatch = (choice.name or "").partition(": ")
     if colon:
-        choice = replace(choice, name=f"{moved(path)}: {dispatch}")
+        choice = choice._replace(name=f"{moved(path)}: {dispatch}")
     return replace(options, paths=paths, reading=reading, choice=choice)

@@ -80,11 +80,9 @@ def _rows(group: Group) -> Iterator[_Row]:
 
 
 def _case_of_row(group: Group, row: _Row) -> DescriptorCase:
-    template = group.template
-    policies = group.policies
     word_of_gather, gather = row.named_gather
     word_of_layouts, layouts = row.named_layouts
-    name = template.format(
+    name = group.template.format(
         operator=gather.operator.lower().replace("_", "-"),
         gather=word_of_gather,
         data_type=row.data_type.lower(),
@@ -101,7 +99,7 @@ def _case_of_row(group: Group, row: _Row) -> DescriptorCase:
     data = data_values(tensor.data_type.numpy, tensor.array_shape, row.data, seed)
     indices = index_values(desc, row.indices, seed)
     case = DescriptorCase(name, desc, data, indices, row.policy)
-    if row.policy == "directml" or "directml" not in policies or case.in_range:
+    if row.policy == "directml" or "directml" not in group.policies or case.in_range:
         return case
     return replace(case, asked_as_directml=True)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -144,8 +144,7 @@ _EXPORT = FolderKind(
 )
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A case in an export."""
 
     file: str

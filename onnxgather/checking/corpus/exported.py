@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,8 +32,7 @@ _AGAIN = "export the corpus again, and run it again"
 """What to do about an export that is not as it must be."""
 
 
-@dataclass(frozen=True)
-class ExportedCases:
+class ExportedCases(NamedTuple):
     """The cases of an export."""
 
     cases: list[Case]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,8 +55,7 @@ _LINE_LENGTH = 100
 """The length of the lines of numbers."""
 
 
-@dataclass(frozen=True)
-class WptFile:
+class WptFile(NamedTuple):
     """A file of tests, whose tests stand between its start and its end."""
 
     path: str

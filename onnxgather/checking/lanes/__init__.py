@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from shutil import which
-from typing import TypeAlias
 
 from onnxgather.checking.lanes.directml import DirectMLLane, find_host
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT
@@ -38,7 +37,7 @@ REFERENCE = "reference"
 Naming it changes nothing.
 """
 
-OpenedLane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane
+OpenedLane = ModelLane | RuntimeLane | DirectMLLane
 """A lane that is opened by its name."""
 
 EVALUATOR = "onnx-reference"

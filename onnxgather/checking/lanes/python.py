@@ -198,10 +198,9 @@ class ModelLane:
                 " runs as it is"
             )
             return Answer(AnswerKind.NOT_RUN, reason)
-        for_webnn = self.is_for_webnn
         try:
             question = question_of(
-                case, self._target, substitute, self.opset, for_webnn
+                case, self._target, substitute, self.opset, self.is_for_webnn
             )
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
@@ -246,10 +245,10 @@ class ModelLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         try:
-            given = given_to_webnn(case)
+            module, feeds = given_to_webnn(case)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        answer = self.run(given.module, given.feeds)
+        answer = self.run(module, feeds)
         answer = with_own_type(answer, case.descriptor.output_tensor)
         return replace(answer, of_descriptor=case.runs_file)
 
@@ -310,7 +309,6 @@ class ModelLane:
 
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""
-        name = self.provider.name
         lane = "" if self.host or self.library else self.name
         reason = self.provider.why_not_run(error.kind, error.detail, lane)
         # Case: another environment, which has no other wheel yet.
@@ -318,7 +316,8 @@ class ModelLane:
             reason = self._why_no_runtime_elsewhere(error.detail) or reason
         has_source = self.library or self.provider.distribution
         if error.kind == "absent" and not has_source:
-            reason += f", or name its plugin library: --plugin {name}=LIBRARY"
+            option = f"--plugin {self.provider.name}=LIBRARY"
+            reason += f", or name its plugin library: {option}"
         return Answer(
             AnswerKind.NOT_RUN,
             reason,

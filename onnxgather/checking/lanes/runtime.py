@@ -119,9 +119,8 @@ class RuntimeLane:
                 return self._why_ran_is_no_proof()
             return None
         if about.missing is not None and self._row is not None:
-            title = self._row.title
             cure = self._row.install(self.python)
-            rule = f"lane {self.name} needs {title}, which is not installed"
+            rule = f"lane {self.name} needs {self._row.title}, which is not installed"
             return f"{rule} (no module {about.missing}); run {cure}"
         if about.missing is not None:
             rule = f"the adapter {self.adapter} needs the module {about.missing}"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase
@@ -15,15 +12,6 @@ from onnxgather.core.execution.elsewhere.worker import output_of_bytes
 from onnxgather.core.lowering.webnn.program import to_webnn
 
 
-class ProgramQuestion(NamedTuple):
-    """What the browser is given for a case."""
-
-    module: bytes
-    """The text of the program's module."""
-    feeds: Sequence[dict[str, Array]]
-    """The inputs of each run; the last are those of the case."""
-
-
 def why_no_program(case: Case) -> str | None:
     """Return why no WebNN program says a case; None if one does."""
     what = beyond_descriptors(case)
@@ -32,16 +20,18 @@ def why_no_program(case: Case) -> str | None:
     return f"a WebNN program is that of a descriptor, and no descriptor says {what}"
 
 
-def given_to_webnn(case: DescriptorCase) -> ProgramQuestion:
+def given_to_webnn(case: DescriptorCase) -> tuple[bytes, list[dict[str, Array]]]:
     """Return what the browser is given for a case.
+
+    It is the text of the program's module, and the inputs of each run; the last are
+    those of the case.
 
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
     program = to_webnn(case.descriptor, case.out_of_range)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
-    module = program.to_javascript().encode()
-    return ProgramQuestion(module, feeds_of(case, inputs))
+    return program.to_javascript().encode(), feeds_of(case, inputs)
 
 
 def with_own_type(answer: Answer, tensor: TensorDesc) -> Answer:

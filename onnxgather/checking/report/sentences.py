@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from onnxgather.checking.cases import GIVEN
@@ -144,8 +143,7 @@ def title(case: CaseResult) -> str:
     return f"{case.name} (wrapped)" if case.wrapped else case.name
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """Results of one lane that are not PASS for one reason."""
 
     first: Result

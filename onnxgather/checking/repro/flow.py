@@ -6,8 +6,8 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.judge import judge, result_of
@@ -35,8 +35,7 @@ LONGEST_RUN = 120.0
 """The most seconds that a repro.py may take when it is tried."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of a case on a lane, and whether its repro shows it."""
 
     text: str
@@ -201,8 +200,7 @@ def _reduce(
     reduce_case(first.case, shows_fault)
 
 
-@dataclass(frozen=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """The trial that a folder holds, and whether it shows the difference."""
 
     trial: Trial
@@ -246,7 +244,6 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
 
     If no way shows it, return what the lane ran.
     """
-    case = difference.case
     info = difference.info
     result = difference.result
     trials = _trials(difference, lane)
@@ -260,7 +257,7 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
             assert isinstance(lane, ModelLane), "a runtime has an interpreter"
             trouble = _trouble_of_lane(lane, trial, result)
         else:
-            files = runnable(case, difference.title, info.provider, trial)
+            files = runnable(difference.case, difference.title, info.provider, trial)
             trouble, printed = _trouble_of_script(info.python, files, result)
         if trouble is None:
             return _Attempt(trial, f"{who} shows it", True, printed)

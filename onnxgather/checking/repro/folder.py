@@ -9,11 +9,11 @@ import platform
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,7 @@ MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """A question to ONNX Runtime with the expected answer."""
 
     question: Question
@@ -104,10 +103,10 @@ def trial_of_program(case: DescriptorCase) -> Trial:
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
-    given = given_to_webnn(case)
+    module, feeds = given_to_webnn(case)
     answer = case.expected()
     expected = None if isinstance(answer, str) else answer
-    question = Question(given.module, given.feeds[-1], 0, Counter())
+    question = Question(module, feeds[-1], 0, Counter())
     return Trial(question, expected, is_program=True)
 
 
@@ -224,8 +223,7 @@ def _arrays_of(trial: Trial) -> dict[str, bytes]:
     return contents
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """A case with the wrong result of a lane."""
 
     case: Case
