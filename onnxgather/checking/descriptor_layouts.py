@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.strides import packed_strides
@@ -64,8 +64,7 @@ An output cannot have "repeated", "broadcast" or "overlapping" strides.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """How a tensor lies in its buffer."""
 
     strides: str | Sizes | None = None

@@ -394,7 +394,7 @@ def examine(
         if are_broken:
             findings.append(Finding(f"native kernels: {kernels}"))
     exit_code = NOT_RUN
-    if any(tried.runs for tried in chain.from_iterable(tried.values())):
+    if any(each.runs for each in chain.from_iterable(tried.values())):
         exit_code = FINDINGS if findings else GOOD
     return Checkup(
         VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels

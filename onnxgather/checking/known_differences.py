@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
 from importlib.resources import files
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -275,9 +276,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
             finding = _finding(lane, result)
             if finding is not None:
                 results_of.setdefault(finding, []).append((case, result))
-    entries = [*before]
-    for finding, results in results_of.items():
-        entries.append(_entry(finding, results))
+    entries = [*before, *starmap(_entry, results_of.items())]
     entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
     return entries
 
@@ -311,12 +310,12 @@ def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
 
 def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> Known:
     """Return an entry that explains some results, for a person to complete."""
-    patterns = set[CasePattern]()
-    for case, _ in results:
-        pattern = CasePattern(
+    patterns = {
+        CasePattern(
             escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped
         )
-        patterns.add(pattern)
+        for case, _ in results
+    }
     first_case, first_result = results[0]
     first = f"{first_case.name}: {first_result.reason}"
     return Known(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -109,9 +109,7 @@ def _completing(*names: str) -> Any:
 
 def _level_names(text: str) -> tuple[str, ...]:
     """Return the names of levels; `none` stands for no level."""
-    if text == "none":
-        return ()
-    return tuple(_names(text))
+    return () if text == "none" else tuple(_names(text))
 
 
 def _names(text: str) -> list[str]:
@@ -157,27 +155,6 @@ def tool(name: str) -> str:
     return name
 
 
-def _texts_by_name(metavar: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return what texts such as NAME=VALUE say: the values by their names.
-
-    Args:
-        metavar: What the help calls a text.
-        texts: The texts.
-
-    Raises:
-        BadParameter: A text is not like that, or two texts have the same name.
-    """
-    by_name = dict[str, str]()
-    for text in texts:
-        name, _, value = text.partition("=")
-        if not name or not value:
-            raise BadParameter(f"must be {metavar}, got {text!r}")
-        if name in by_name:
-            raise BadParameter(f"must differ, got {name!r} twice")
-        by_name[name] = value
-    return by_name
-
-
 def _pairs(
     *names: str, read: Callable[[str], object] = str, hint: str = "", **more: Any
 ) -> Any:
@@ -193,7 +170,14 @@ def _pairs(
     def by_name(
         _ctx: click.Context, param: click.Parameter, values: Sequence[str]
     ) -> Any:
-        texts = _texts_by_name((param.metavar or "") + hint, values)
+        texts = dict[str, str]()
+        for text in values:
+            name, _, value = text.partition("=")
+            if not name or not value:
+                raise BadParameter(f"must be {param.metavar}{hint}, got {text!r}")
+            if name in texts:
+                raise BadParameter(f"must differ, got {name!r} twice")
+            texts[name] = value
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:

@@ -162,19 +162,22 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
             program = _own_program(options, batch, source.path)
             if program is not None and program.model is not None:
                 files.append(source.path)
-                desc = program.dispatchables[BARE].descriptor
+                model = source.path
                 own = program.model
-                for policy, own_target in options.pairs(own.out_of_range, own.target):
-                    key = (desc, policy, own_target, source.path)
-                    names.setdefault(key, source.path)
-                continue
-            gathers = gathers_in(batch, source, options.reading)
-            files += gathers.files
-            pairs = options.pairs(policy_of_model or gathers.policy, target)
-            for name, desc in gathers.descriptors.items():
-                for policy, target_of_pair in pairs:
-                    key = (desc, policy, target_of_pair, options.model)
-                    names.setdefault(key, gathers.place(name))
+                pairs = options.pairs(own.out_of_range, own.target)
+                descriptors = {source.path: program.dispatchables[BARE].descriptor}
+            else:
+                gathers = gathers_in(batch, source, options.reading)
+                files += gathers.files
+                model = options.model
+                pairs = options.pairs(policy_of_model or gathers.policy, target)
+                descriptors = {
+                    gathers.place(name): desc
+                    for name, desc in gathers.descriptors.items()
+                }
+            for place, desc in descriptors.items():
+                for pair in pairs:
+                    names.setdefault((desc, *pair, model), place)
     if options.model:
         files.append(options.model)
     options.outputs.check_apart_from_models(files)
@@ -231,8 +234,10 @@ def _own_program(options: CertifyOptions, batch: Batch, path: str) -> Program | 
         program = changed_program(model, path)
         if program is None:
             return None
-        found = f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}"
-        batch.tell(f"{found}; it is judged by the descriptor in them")
+        batch.tell(
+            f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}; it is judged by"
+            " the descriptor in them"
+        )
     option = ""
     if options.target:
         option = "--target"

@@ -200,8 +200,9 @@ class Commands(click.Group):
             # click takes the pipe for the standard output, and ends without a word.
             if not _is_open(sys.stdout):
                 raise
-            rule = "a pipe that the command writes to must be read, got a broken pipe"
-            raise OnnxGatherError(rule) from None
+            raise OnnxGatherError(
+                "a pipe that the command writes to must be read, got a broken pipe"
+            ) from None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with.

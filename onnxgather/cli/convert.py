@@ -176,8 +176,10 @@ def _read(
 def _tell_of_more(work: Conversions) -> None:
     """Tell how many dispatches have indices out of range, if not all were named."""
     if work.out_of_range > MOST_TOLD:
-        count = f"{work.out_of_range:,} dispatches have indices out of range"
-        work.batch.tell(f"{count}; the first {MOST_TOLD} of them are named above")
+        work.batch.tell(
+            f"{work.out_of_range:,} dispatches have indices out of range; the first"
+            f" {MOST_TOLD} of them are named above"
+        )
 
 
 def _jobs(
@@ -321,8 +323,10 @@ def _note_on_no_inputs(job: Job) -> str:
     if not names:
         return ""
     options = " ".join(f"--input {quote(name)}" for name in names)
-    rule = "the model has no inputs, as the program contains all data"
-    return f"{job.source}: {rule}; to give it inputs, add {options}"
+    return (
+        f"{job.source}: the model has no inputs, as the program contains all data; to"
+        f" give it inputs, add {options}"
+    )
 
 
 def _check_convertible(work: Conversions, program: Program, policy: OutOfRange) -> None:

@@ -199,8 +199,7 @@ def _check_lane(options: ReproOptions) -> None:
 
     for name, path in options.adapters.items():
         if options.lane is None or options.lane[0].partition("@")[0] != name:
-            rule = f"--adapter {name}={path} must come with --lane {name}"
-            raise UsageError(rule)
+            raise UsageError(f"--adapter {name}={path} must come with --lane {name}")
     if options.lane is None:
         return
     name, _ = options.lane

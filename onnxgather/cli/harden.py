@@ -230,10 +230,7 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
 
 def _files_read(options: HardenOptions) -> list[str]:
     """Return the files that are read beside the models."""
-    files = [*options.given.files]
-    if options.inputs is not None:
-        files.append(options.inputs)
-    return files
+    return [*options.given.files, *filter(None, [options.inputs])]
 
 
 def _hardened(
@@ -314,8 +311,8 @@ def _say_effect(hardening: _Hardening, name: str, rule: OutOfRange | int) -> Non
         effects.append(f"returns {_returned_value(rule)}")
     if scatters:
         effects.append("drops the write of a scatter")
-    sentence = f"{name} no longer fails on a bad index"
-    say(f"{sentence}; it {' and '.join(effects)}.", err=True)
+    effect = " and ".join(effects)
+    say(f"{name} no longer fails on a bad index; it {effect}.", err=True)
 
 
 def _still_failing(hardenings: Sequence[_Hardening]) -> str:

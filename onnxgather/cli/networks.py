@@ -242,11 +242,8 @@ def _check_writable(
 
 def _inputs(options: AuditOptions, models: Sequence[str]) -> list[str]:
     """Return the files that the command reads, without the external data of models."""
-    inputs = [*models, *options.given.files]
-    for file in (options.inputs, options.baseline):
-        if file:
-            inputs.append(file)
-    return inputs
+    given = (options.inputs, options.baseline)
+    return [*models, *options.given.files, *filter(None, given)]
 
 
 def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) -> None:
@@ -278,12 +275,10 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
     """
     path = options.outputs.write_inputs_file
     if path is None:
-        for option, is_given in (
-            ("--for", options.tool is not None),
-            ("--boundary", options.boundary),
-        ):
-            if is_given:
-                raise UsageError(f"{option} must come with --write-inputs")
+        if options.tool is not None:
+            raise UsageError("--for must come with --write-inputs")
+        if options.boundary:
+            raise UsageError("--boundary must come with --write-inputs")
         return
 
     if options.writes_folder_of_inputs:

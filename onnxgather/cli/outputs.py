@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -79,8 +78,7 @@ def _write_folder(batch: Batch, folder: str, files: Folder, force: bool) -> None
         batch.tell(f"written: {folder}, {number_of(written, 'file')}")
 
 
-@dataclass(frozen=True)
-class Outputs:
+class Outputs(NamedTuple):
     """The files that a command writes; None is a file that no option names."""
 
     json_file: str | None = None
@@ -97,10 +95,9 @@ class Outputs:
     def by_option(self) -> dict[str, str]:
         """The files that options name, by the options."""
         files = dict[str, str]()
-        for field in fields(self):
+        for field, file in self._asdict().items():
             # The field `write_known_file` is the option --write-known.
-            words = field.name.removesuffix("_file").replace("_", "-")
-            file = getattr(self, field.name)
+            words = field.removesuffix("_file").replace("_", "-")
             if file is not None:
                 files[f"--{words}"] = file
         return files
@@ -231,8 +228,7 @@ def codes(report: Report) -> Iterator[int]:
         yield NOT_RUN
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A gather or a program, and the file that is made of it: a model or a program."""
 
     source: str
@@ -337,7 +333,7 @@ def plan(
     named_files = [(job.output, job.place) for job in jobs]
     sentences = clashes(named_files, inputs)
     return [
-        replace(job, is_named=job.output == output, clash=sentence)
+        job._replace(is_named=job.output == output, clash=sentence)
         for job, sentence in zip(jobs, sentences, strict=True)
     ]
 
@@ -413,7 +409,7 @@ def _jobs(
         is_model_file = ending in MODEL_ENDINGS
         if is_of_model and is_model_file and output != STANDARD:
             program = os.path.splitext(model)[0] + ".json"
-            yield replace(job, output=program, is_beside=True)
+            yield job._replace(output=program, is_beside=True)
 
 
 def _target(source: Source, stem: str | None, output: str | None, ending: str) -> str:

@@ -63,8 +63,7 @@ def finished(
         batch.stop = stop
         with batch.step(""):
             count = f"{len(done):,} of {number_of(total, noun)}"
-            sentence = f"interrupted by {stop.name} after {count}"
-            raise OnnxGatherError(sentence) from None
+            raise OnnxGatherError(f"interrupted by {stop.name} after {count}") from None
     return done
 
 

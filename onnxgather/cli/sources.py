@@ -401,8 +401,10 @@ class Batch:
             return program
         fault = fault_of_metadata(model)
         if fault:
-            found = f"{path}: its metadata of onnxgather {fault}"
-            self.tell(f"{found}, so it is read as any ONNX model")
+            self.tell(
+                f"{path}: its metadata of onnxgather {fault}, so it is read as any ONNX"
+                " model"
+            )
         return None
 
     def tell(self, text: str) -> None:

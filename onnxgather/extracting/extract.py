@@ -131,13 +131,12 @@ def _descriptor_of(
     # Only known sizes make a descriptor.
     options = [option for option in audited.options if option.startswith("--shape ")]
     advice = " ".join(options) or "a run by onnxgather extract --inputs FILE.npz"
-    sizes_by_role = {"data": gather.data.sizes, "indices": gather.indices.sizes}
-    texts = list[str]()
-    for role, sizes in sizes_by_role.items():
-        text = "?" if sizes is None else sizes_text(sizes)
-        texts.append(f"{role} {text}")
+    data, indices = [
+        "?" if value.sizes is None else sizes_text(value.sizes)
+        for value in (gather.data, gather.indices)
+    ]
     rule = f"its sizes must be known, as {advice} may tell"
-    return OnnxGatherError(f"{rule}, got {' and '.join(texts)}")
+    return OnnxGatherError(f"{rule}, got data {data} and indices {indices}")
 
 
 def gather_cases(

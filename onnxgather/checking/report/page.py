@@ -279,8 +279,7 @@ def _wrong_bytes(expected: Array | None, got: Array) -> list[_WrongElement]:
     returned = f"{got.dtype} {list(got.shape)}"
     # Case 1: there must be no output.
     if expected is None:
-        entry = _WrongElement("all", "an error", "", returned, _hexadecimal(got))
-        return [entry]
+        return [_WrongElement("all", "an error", "", returned, _hexadecimal(got))]
     # Case 2: another data type or shape.
     if got.dtype != expected.dtype or got.shape != expected.shape:
         wanted = f"{expected.dtype} {list(expected.shape)}"

@@ -77,8 +77,6 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
         items = cast("Sequence[Any]", value)
         return [_with_texts(item, change) for item in items]
     if isinstance(value, dict):
-        changed = dict[str, Any]()
-        for key, item in cast("dict[str, Any]", value).items():
-            changed[change(key)] = _with_texts(item, change)
-        return changed
+        fields = cast("dict[str, Any]", value)
+        return {change(key): _with_texts(fields[key], change) for key in fields}
     return value

@@ -11,9 +11,9 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,10 +75,10 @@ def _plainer(layout: Layout) -> Iterator[Layout]:
     for strides in (None, *STRIDES):
         if strides == layout.strides:
             break
-        yield replace(layout, strides=strides)
-    yield replace(layout, extra=0)
-    yield replace(layout, flags=Layout().flags)
-    yield replace(layout, alignment=0)
+        yield layout._replace(strides=strides)
+    yield layout._replace(extra=0)
+    yield layout._replace(flags=Layout().flags)
+    yield layout._replace(alignment=0)
 
 
 def fewer_dimensions(old: Candidate) -> Iterator[Candidate]:
@@ -323,8 +323,7 @@ def _part_by_part(array: Array, plain: Array) -> Iterator[Array]:
             yield changed.reshape(array.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """What is wrong with a result, apart from the sizes and values of its case."""
 
     kind: ResultKind
