@@ -21,6 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
+from operator import methodcaller
 from pathlib import Path
 from queue import LifoQueue
 from typing import Any
@@ -94,8 +95,7 @@ class Team:
     def start(self) -> LaneInfo:
         """Start the lanes; describe the first, or a lane that cannot start."""
         with ThreadPoolExecutor(len(self._lanes)) as pool:
-            futures = [pool.submit(lane.start) for lane in self._lanes]
-        infos = [future.result() for future in futures]
+            infos = [*pool.map(methodcaller("start"), self._lanes)]
         for info in infos:
             if info.not_run is not None:
                 return info

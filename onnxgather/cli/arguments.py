@@ -513,12 +513,6 @@ def json_file(what: str, *names: str) -> Any:
     )
 
 
-def fail_on(state: str, help_text: str) -> Any:
-    """Return the option --fail-on, which makes a state a finding."""
-    choice = click.Choice([state])
-    return click.option("--fail-on", type=choice, metavar=state, help=help_text)
-
-
 NOT_JUDGED = "not-judged"
 """The name for nodes of operators that are not known; no gather has this state."""
 

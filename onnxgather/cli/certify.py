@@ -101,7 +101,12 @@ class Pairing(NamedTuple):
     metavar="S",
     help="Seconds that the solver may take for a descriptor.",
 )
-@arguments.fail_on("undecided", "Let an undecided descriptor be a finding too.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["undecided"]),
+    metavar="undecided",
+    help="Let an undecided descriptor be a finding too.",
+)
 @arguments.number(
     "--jobs", most=64, default=1, help="Processes that work side by side."
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
-from typing import Any
 
 import click
 
@@ -129,7 +128,16 @@ def convert_command(
             _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
         except Interrupted as stop:
             _keep_stop(work, stop, len(jobs))
-    is_printed = outputs.write_json(batch, _manifest(work))
+    errors = [
+        {"file": name or None, "error": str(error)} for name, error in batch.failures
+    ]
+    manifest = {
+        "schema": 1,
+        "files": work.rows,
+        "left_out": batch.left_out,
+        "errors": errors,
+    }
+    is_printed = outputs.write_json(batch, manifest)
     # The only file needs no count.
     is_batch = len(sources) > 1 or batch.left_out > 0
     if sources and is_batch and not is_printed:
@@ -297,20 +305,6 @@ def _counts(work: Conversions, sources: Sequence[Source]) -> str:
     if batch.failures:
         parts.append(number_of(len(batch.failures), "error"))
     return f"{number_of(len(sources), noun)}: {', '.join(parts)}"
-
-
-def _manifest(work: Conversions) -> dict[str, Any]:
-    """Return what --json writes."""
-    errors = [
-        {"file": name or None, "error": str(error)}
-        for name, error in work.batch.failures
-    ]
-    return {
-        "schema": 1,
-        "files": work.rows,
-        "left_out": work.batch.left_out,
-        "errors": errors,
-    }
 
 
 def _note_on_no_inputs(job: Job) -> str:

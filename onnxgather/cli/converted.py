@@ -263,25 +263,16 @@ def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:
         work.cases_of = job.source
         work.cases = {}
         try:
-            _keep_cases(work, program, work.policy(job.source))
+            cases = program_cases(program, work.policy(job.source))
+            # Behind them are the cases of gathers without data, which are drawn.
+            for command, case in zip(program.dispatch_commands, cases, strict=False):
+                data = case.data
+                # Case: an index is out of range, so the array has what DirectML reads
+                # behind the elements. An input of a model has the elements alone.
+                if case.descriptor != command.descriptor:
+                    data = elements(case.descriptor.input_tensor, data).copy()
+                arrays = Drawn(command.path, data, case.indices)
+                work.cases.setdefault(command.dispatchable, []).append(arrays)
         except FileFormatError as error:
             work.batch.tell(f"{error}; so the models run with drawn data alone")
     return work.cases.get(job.name, ())
-
-
-def _keep_cases(work: Conversions, program: Program, policy: OutOfRange) -> None:
-    """Keep the arrays of each dispatch of a program.
-
-    Raises:
-        FileFormatError: The program cannot run.
-    """
-    cases = program_cases(program, policy)
-    # Behind them are the cases of gathers without data, which are drawn.
-    for command, case in zip(program.dispatch_commands, cases, strict=False):
-        data = case.data
-        # Case: an index is out of range, so the array has what DirectML reads behind
-        # the elements. An input of a model has the elements alone.
-        if case.descriptor != command.descriptor:
-            data = elements(case.descriptor.input_tensor, data).copy()
-        arrays = Drawn(command.path, data, case.indices)
-        work.cases.setdefault(command.dispatchable, []).append(arrays)

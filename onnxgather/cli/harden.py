@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -264,34 +264,21 @@ def _hardened(
     # What became of the model was printed before, as the checks take long.
     if not options.verify:
         return hardening
+    from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.hardening.verify import verify as verify_model
 
-    checks = partial(verify_model, premises, result, rule, arrays)
-    verified = _verified(checks, options.prints_json, output == STANDARD)
-    return hardening._replace(verified=verified)
-
-
-def _verified(
-    checks: Callable[..., Iterator[Verified]], prints_json: bool, prints_model: bool
-) -> list[Verified]:
-    """Return the results of the checks of a hardened model; print each at once.
-
-    Args:
-        checks: It yields the results, and calls its argument `tried` after each run.
-        prints_json: Whether the standard output is for JSON, so no result is printed.
-        prints_model: Whether the standard output is for the model.
-    """
-    results: list[Verified] = []
+    verified = list[Verified]()
     with closing(Progress()) as progress:
         count_run = partial(progress.count, "Runs tried:")
-        for result in checks(tried=count_run):
-            results.append(result)
-            if prints_json:
+        for check in verify_model(premises, result, rule, arrays, tried=count_run):
+            verified.append(check)
+            if options.prints_json:
                 continue
-            holds = "holds" if result.holds else "does not hold"
+            holds = "holds" if check.holds else "does not hold"
             progress.clear()
-            say(f"{result.check}: {holds}: {result.said}", err=prints_model)
-    return results
+            # Each result is printed at once, apart from the model.
+            say(f"{check.check}: {holds}: {check.said}", err=output == STANDARD)
+    return hardening._replace(verified=verified)
 
 
 def _say_effect(hardening: _Hardening, name: str, rule: OutOfRange | int) -> None:

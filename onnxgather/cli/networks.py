@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from onnxgather.auditing.output.way_to_gather import WayStep
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
-    from onnxgather.extracting.extract import Extracted
 
 
 class AuditOptions(NamedTuple):
@@ -149,6 +148,8 @@ def audit_command(**values: Any) -> int:
     --shape, --range, --tokenizer, --assume and --inputs tell more. A gather out of
     range, or one that the DirectML provider refuses, is a finding.
     """  # noqa: E501
+    from onnxgather.auditing.output.findings import AuditReport
+
     options = AuditOptions(**values)
     batch = Batch(prints=False)
     sources = each_once(batch.sources(options.paths, ".onnx"))
@@ -173,7 +174,13 @@ def audit_command(**values: Any) -> int:
     failed = {name for name, _ in batch.failures if name}
     not_audited = failed.union(models) - audits.keys()
     named = _named_paths(options, is_single)
-    report = _report(options, batch, audits, baseline, len(not_audited), named)
+    counted = {*chain.from_iterable(options.fail_on)}
+    findings = {
+        model: baseline.findings(model, finished_audit.audit, counted)
+        for model, finished_audit in audits.items()
+    }
+    unusable = [str(error) for _, error in batch.failures]
+    report = AuditReport(audits, findings, unusable, len(not_audited), named)
     contents = _contents(outputs, report, is_single, baseline)
     if contracts:
         contents["--contract"] = partial(contracts_folder, contracts, audits)
@@ -199,7 +206,6 @@ def audit_command(**values: Any) -> int:
     if outputs.write_baseline_file:
         return batch.finish()
     not_judged = any(finished.audit.not_judged for finished in audits.values())
-    counted = {*chain.from_iterable(options.fail_on)}
     if not_judged and arguments.NOT_JUDGED in counted:
         return batch.finish([FINDINGS])
     if any(finding.is_new for finding in report.every):
@@ -380,26 +386,6 @@ def _named_paths(options: AuditOptions, is_single: bool) -> NamedPaths:
     return NamedPaths((), contract, assume)
 
 
-def _report(
-    options: AuditOptions,
-    batch: Batch,
-    audits: Mapping[str, FinishedAudit],
-    baseline: Baseline,
-    left_out: int,
-    named: NamedPaths,
-) -> AuditReport:
-    """Return the audits with their findings, and the errors of the other models."""
-    from onnxgather.auditing.output.findings import AuditReport
-
-    counted = {*chain.from_iterable(options.fail_on)}
-    findings = {
-        model: baseline.findings(model, finished_audit.audit, counted)
-        for model, finished_audit in audits.items()
-    }
-    unusable = [str(error) for _, error in batch.failures]
-    return AuditReport(audits, findings, unusable, left_out, named)
-
-
 def _contents(
     outputs: Outputs, report: AuditReport, is_single: bool, baseline: Baseline
 ) -> dict[str, Callable[[], bytes | Folder]]:
@@ -550,17 +536,12 @@ def extract_command(
     record = {"model": model, "output": output, "gathers": gathers}
     is_printed = outputs.write_json(batch, record)
     if not is_printed:
-        _say_extracted(gathers, model, output)
+        for gather in gathers:
+            name = f"{gather.place}: {gather.operator} {gather.node!r}"
+            if gather.left_out:
+                say(f"left out: {name}: {gather.left_out}")
+            if gather.cropped:
+                say(f"cropped: {name}: {gather.cropped}")
+        written = sum(gather.folder is not None for gather in gathers)
+        say(f"{model} -> {output}: {written} of {len(gathers)} gathers")
     return batch.finish()
-
-
-def _say_extracted(gathers: Sequence[Extracted], model: str, output: str) -> None:
-    """Print which gathers were left out or cropped, and how many were written."""
-    for gather in gathers:
-        name = f"{gather.place}: {gather.operator} {gather.node!r}"
-        if gather.left_out:
-            say(f"left out: {name}: {gather.left_out}")
-        if gather.cropped:
-            say(f"cropped: {name}: {gather.cropped}")
-    written = sum(gather.folder is not None for gather in gathers)
-    say(f"{model} -> {output}: {written} of {len(gathers)} gathers")

@@ -309,8 +309,8 @@ class Batch:
         except Exception as error:
             if not is_lack_of_memory(error):
                 raise
-            sentence = f"{name}: there is not enough memory"
-            self._keep_failure(name, OnnxGatherError(sentence))
+            lack = OnnxGatherError(f"{name}: there is not enough memory")
+            self._keep_failure(name, lack)
 
     def _keep_failure(self, name: str, error: OnnxGatherError) -> None:
         """Print an error of a file, perhaps later, and keep it."""

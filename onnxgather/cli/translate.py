@@ -604,5 +604,6 @@ def _coordinates(text: str) -> Sequence[int]:
     try:
         return arguments.integers(text)
     except ValueError:
-        sentence = f"must be integers with commas, got {shown(text)}"
-        raise click.BadParameter(sentence, param_hint="--at") from None
+        raise click.BadParameter(
+            f"must be integers with commas, got {shown(text)}", param_hint="--at"
+        ) from None

@@ -59,13 +59,15 @@ def read_export(folder: str) -> ExportedCases:
     with decoding(path, "docs/provider-ci.md"), open(path, "rb") as file:
         content = whole(file, LARGEST_INDEX)
         if b'"files_digest"' not in content:
-            rule = f"{folder}: must be an export with digests"
-            raise FileFormatError(f"{rule}, got that of an earlier version; {_AGAIN}")
+            raise FileFormatError(
+                f"{folder}: must be an export with digests, got that of an earlier"
+                f" version; {_AGAIN}"
+            )
         index = msgspec.json.decode(content, type=Index)
     if index.format == "wpt":
-        rule = f"{folder}: must be an export that has answers"
         raise FileFormatError(
-            f"{rule}, got Web Platform Tests, which compare their outputs themselves"
+            f"{folder}: must be an export that has answers, got Web Platform Tests,"
+            " which compare their outputs themselves"
         )
     _check_files(folder, index)
     return _checked_cases(folder, index)

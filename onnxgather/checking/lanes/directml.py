@@ -155,7 +155,12 @@ class Host(Child):
             answer = msgspec.json.decode(header, type=HostAnswer)
             if buffer_sizes is None or answer.stage != "done":
                 return answer
-            size = _output_size(asked, buffer_sizes, bindings)
+            size = asked["tensors"][-1][_TOTAL_SIZE]
+            # With bindings the output is the whole buffer of OutputTensor, the last
+            # tensor.
+            if bindings:
+                output_buffer, _ = bindings[-1]
+                size = buffer_sizes[output_buffer]
             if len(output) != size:
                 raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
             return replace(answer, output=output)
@@ -212,19 +217,6 @@ class Host(Child):
     def _printed(self, content: bytes) -> str:
         text = self._last_words(content)
         return f", {text}" if text else ""
-
-
-def _output_size(
-    request: Mapping[str, Any],
-    buffer_sizes: Sequence[int],
-    bindings: Sequence[tuple[int, int]] | None,
-) -> int:
-    """Return how many bytes of output a request leads to."""
-    # With bindings the output is the whole buffer of OutputTensor, the last tensor.
-    if bindings:
-        output_buffer, _ = bindings[-1]
-        return buffer_sizes[output_buffer]
-    return request["tensors"][-1][_TOTAL_SIZE]
 
 
 def request_for(desc: Descriptor) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from msgspec.structs import replace
 
 from onnxgather.checking.cases import (
     Case,
-    DescriptorCase,
-    FileModel,
     NodeCase,
     smallest_case,
 )
@@ -408,7 +406,11 @@ def model_lane(
         path = None
     # Case 2: ONNX Runtime for Windows on another system.
     elif _is_windows_elsewhere(name):
-        _check_folder(name, path)
+        if path and os.path.isfile(os.path.expanduser(path)):
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have the folder that {SETUP} makes"
+                f", got the file {shown(path)}"
+            )
         host = [hosts.windows_host(path)]
         operators = hosts.WINDOWS_OPERATORS
         path = None
@@ -479,15 +481,6 @@ def _is_host_folder(provider: Provider, path: str | None) -> bool:
     if sys.platform == "win32" or not provider.host or path is None:
         return False
     return os.path.isdir(os.path.expanduser(path))
-
-
-def _check_folder(name: str, path: str | None) -> None:
-    """Check that the folder of a lane's host is no file."""
-    if path and os.path.isfile(os.path.expanduser(path)):
-        raise OnnxGatherError(
-            f"lane {shown(name)} must have the folder that {SETUP} makes"
-            f", got the file {shown(path)}"
-        )
 
 
 class Question(NamedTuple):
@@ -564,7 +557,11 @@ def question_of(
             opset,
         )
     elif case.model is not None:
-        return _question_of_file(case, case.model)
+        _, proto = loaded(case.model.content)
+        arrays = (case.data, case.indices)
+        inputs = dict(zip(case.model.inputs, arrays, strict=True))
+        threads = threads_for(case.descriptor)
+        return Question(case.model.content, inputs, threads, operators(proto))
     else:
         threads = threads_for(case.descriptor)
         desc = case.descriptor
@@ -582,15 +579,6 @@ def question_of(
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
-
-
-def _question_of_file(case: DescriptorCase, model: FileModel) -> Question:
-    """Return the question of a case whose model is that of a file."""
-    _, proto = loaded(model.content)
-    arrays = (case.data, case.indices)
-    inputs = dict(zip(model.inputs, arrays, strict=True))
-    threads = threads_for(case.descriptor)
-    return Question(model.content, inputs, threads, operators(proto))
 
 
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from onnxgather.checking.report.sentences import (
@@ -93,15 +93,10 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
     room = width + len(_GAP) - label_width
     start = 0
     while start < len(lane_widths):
-        end = start + _columns_that_fit(lane_widths[start:], room)
+        fitting = sum(used <= room for used in accumulate(lane_widths[start:]))
+        end = start + max(1, fitting)
         yield [[label, *cells[start:end]] for label, *cells in rows]
         start = end
-
-
-def _columns_that_fit(widths: Sequence[int], room: int) -> int:
-    """Return how many of the first columns fit in the room; the first always does."""
-    count = sum(used <= room for used in accumulate(widths))
-    return max(1, count)
 
 
 def _case_row(case: CaseResult) -> _Row:

@@ -313,17 +313,6 @@ def _web_provider(info: LaneInfo) -> Provider | None:
     return WEB_PROVIDERS.get(base_of(info.name))
 
 
-def _arrays_of_page(difference: Difference, trial: Trial) -> dict[str, object]:
-    """Return the inputs and the expected output as the script of a page takes them."""
-    answer = difference.case.expected()
-    expected = None
-    if trial.expected is not None:
-        expected = _javascript_array("", trial.expected)
-    rule = answer if isinstance(answer, str) else None
-    inputs = _javascript_arrays(trial.question)
-    return {"inputs": inputs, "expected": expected, "rule": rule}
-
-
 def _page(
     name: str, difference: Difference, data: Mapping[str, object], **texts: str
 ) -> bytes:
@@ -356,7 +345,15 @@ def _page_of(difference: Difference, trial: Trial, provider: Provider) -> bytes:
     The reader of the page names the folder of onnxruntime-web.
     """
     info = difference.info
-    data = _arrays_of_page(difference, trial)
+    answer = difference.case.expected()
+    expected = None
+    if trial.expected is not None:
+        expected = _javascript_array("", trial.expected)
+    data: dict[str, object] = {
+        "inputs": _javascript_arrays(trial.question),
+        "expected": expected,
+        "rule": answer if isinstance(answer, str) else None,
+    }
     if trial.is_program:
         data["module"] = trial.question.model.decode()
         return _page("repro_webnn", difference, data)
