@@ -73,7 +73,7 @@ files = partial(argument, nargs=-1, required=True)
 file = partial(click.option, type=FILE, metavar="FILE")
 folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
-named = partial(click.option, metavar="NAME")
+name_option = partial(click.option, metavar="NAME")
 force = flag(
     "--force",
     help=(
@@ -343,7 +343,7 @@ conversion = _together(policy(), _target_of_convert, _webnn_form, _threads, opse
 
 # The options of programs and of ONNX models that are read.
 
-run_on = named(
+run_on = name_option(
     "--provider",
     default="cpu",
     show_default=True,
@@ -360,7 +360,7 @@ allow_outside = flag(
         " write hidden files, through links and to devices."
     ),
 )
-node = named("--node", help="Which gather of an ONNX model.")
+node = name_option("--node", help="Which gather of an ONNX model.")
 inputs = file(
     "--inputs", help="The inputs of an ONNX model or of a descriptor alone, as .npz."
 )
@@ -625,7 +625,7 @@ def choice(about_name: str = "") -> Any:
     Args:
         about_name: What the help adds about the name of a case.
     """
-    case = named(
+    case = name_option(
         "--case",
         "name",
         help=f"Only the case of this name, which a report tells{about_name}.",
@@ -644,7 +644,7 @@ lane_names = click.option(
         f" provider: {', '.join(OTHER_RUNTIMES)}.  [default: cpu]"
     ),
 )
-required = named(
+required = name_option(
     "--require",
     "required",
     multiple=True,

@@ -73,7 +73,7 @@ MOST_TOLD = 10
 @arguments.flag(
     "--whole", help="Write each program as one model, all dispatches in order."
 )
-@arguments.named(
+@arguments.name_option(
     "--input",
     "resources",
     multiple=True,
@@ -165,16 +165,14 @@ def _read(
         return gathers
     if options.whole and not program.commands and not program.resources:
         raise OnnxGatherError(
-            f"{source.path}: "
-            "must be a program with commands to be one model"
-            ", got descriptors alone"
+            f"{source.path}: must be a program with commands to be one model, got"
+            " descriptors alone"
         )
     # Case: the model beside a model would have its name.
     if program.model and output is None and not options.is_webnn:
         raise OnnxGatherError(
-            f"{source.path}: "
-            "the new model must come with -o PATH"
-            f", as {source.path} is the input"
+            f"{source.path}: the new model must come with -o PATH, as {source.path} is"
+            " the input"
         )
     policy = options.out_of_range or gathers.policy
     _check_convertible(work, program, policy)

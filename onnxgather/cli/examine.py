@@ -98,7 +98,7 @@ class Suspect(NamedTuple):
 @command("repro", click.Command)
 @arguments.argument("source", metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
-@arguments.named("--case", "name", help="Which case of a program or a report.")
+@arguments.name_option("--case", "name", help="Which case of a program or a report.")
 @click.option(
     "--lane",
     type=_lane,
@@ -253,9 +253,8 @@ def _suspect(
     program = batch.program_of(source, reading)
     if program is None:
         raise OnnxGatherError(
-            f"{source}: "
-            "an ONNX model that onnxgather did not write must come with --node"
-            ", got none"
+            f"{source}: an ONNX model that onnxgather did not write must come with"
+            " --node, got none"
         )
     return _of_program(batch, program, reading, options)
 

@@ -499,7 +499,9 @@ def _say(
 
 @command("extract")
 @arguments.argument("model", metavar="MODEL")
-@arguments.named("--node", help="The gather of that name, or with such an output.")
+@arguments.name_option(
+    "--node", help="The gather of that name, or with such an output."
+)
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
 @arguments.folder("-o", "--output", required=True, help="The folder.")

@@ -54,8 +54,8 @@ def finished(
                         if total == 1:
                             raise
                         raise OnnxGatherError(
-                            f"{item}: "
-                            "there is not enough memory, or its process was ended"
+                            f"{item}: there is not enough memory, or its process was"
+                            " ended"
                         ) from None
                     except OSError as error:
                         raise OnnxGatherError(f"{item}: {reason(error)}") from None

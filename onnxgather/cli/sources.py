@@ -538,9 +538,8 @@ def notes_on_drawn(program: Program, out_of_range: OutOfRange | None) -> list[st
         places.append(gather.path)
     if too_large and not drawn and not program.dispatch_commands:
         raise FileFormatError(
-            f"{path}: "
-            f"the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be drawn"
-            "; --inputs FILE.npz gives data"
+            f"{path}: the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be"
+            " drawn; --inputs FILE.npz gives data"
         )
     notes = list[str]()
     if drawn:

@@ -214,16 +214,14 @@ def _case_to_run(
         )
     if count != 1:
         raise OnnxGatherError(
-            f"{program.path}: "
-            "run takes a program, or one descriptor with --inputs FILE.npz"
-            f", got {count} descriptors"
+            f"{program.path}: run takes a program, or one descriptor with --inputs"
+            f" FILE.npz, got {count} descriptors"
         )
     if provider == DIRECTML_DLL:
-        rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
         raise UsageError(
-            f"{rule}; "
-            f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
-            " runs a descriptor alone"
+            f"--provider {DIRECTML_DLL} must come with a program that has data;"
+            f" onnxgather check {program.path} --lanes {DIRECTML_DLL} runs a descriptor"
+            " alone"
         )
     option = ""
     if program.model is not None:
@@ -283,11 +281,9 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
     elif policy != "directml":
         option = f"--out-of-range {policy}"
     if option:
-        rule = f"{option} must not come with --provider {DIRECTML_DLL}"
         raise UsageError(
-            f"{rule}, "
-            "as DirectML.dll runs no model, and has its own rule for an index out of"
-            " range"
+            f"{option} must not come with --provider {DIRECTML_DLL}, as DirectML.dll"
+            " runs no model, and has its own rule for an index out of range"
         )
 
 
@@ -590,9 +586,8 @@ def _descriptor_without_data(program: Program, number: int) -> Descriptor | None
     count = dispatched + len(gathers)
     if number > count:
         raise FileFormatError(
-            f"{program.path}: "
-            f"the file must have {number} gathers for --dispatch {number}"
-            f", got {count}"
+            f"{program.path}: the file must have {number} gathers for --dispatch"
+            f" {number}, got {count}"
         )
     if number <= dispatched:
         return None
