@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -50,11 +50,6 @@ class Origin:
         if self.dispatchable == BARE and self.command in _NO_COMMANDS:
             return f"{self.file}: {self.command}"
         return f"{self.file}: {self.command} ({self.dispatchable})"
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the arrays are drawn, as nobody gave the gather data."""
-        return self.command in ALL_DRAWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +191,7 @@ class DescriptorCase(_Arrays):
         It also says what another policy returns.
         """
         # Case: the indices that are drawn are no program's fault.
-        if self.origin is None or self.origin.is_drawn or self.in_range:
+        if self.origin is None or self.origin.command in ALL_DRAWN or self.in_range:
             return None
         # Case: a model runs as it is, whatever policy an option names.
         return self.told(self.expected(), has_option=not self.runs_file)
@@ -262,7 +257,7 @@ class NodeCase(_Arrays):
         return self.node.rule
 
 
-Case: TypeAlias = DescriptorCase | NodeCase
+Case = DescriptorCase | NodeCase
 """One question to every lane."""
 
 
@@ -348,11 +343,7 @@ def cases_of_file(
 
 
 def case_of_arrays(
-    program: Program,
-    origin: Origin,
-    policy: OutOfRange,
-    data: Array,
-    indices: Array,
+    program: Program, origin: Origin, policy: OutOfRange, data: Array, indices: Array
 ) -> DescriptorCase:
     """Return the case of a gather that no command dispatches, with arrays for it."""
     return DescriptorCase(
@@ -366,9 +357,7 @@ def case_of_arrays(
     )
 
 
-def program_names(
-    program: Program, out_of_range: OutOfRange | None = None
-) -> Iterator[str]:
+def program_names(program: Program, out_of_range: OutOfRange | None) -> Iterator[str]:
     """Yield the names of the cases of a program, without running it."""
     for command in program.dispatch_commands:
         yield Origin(program.path, command.path, command.dispatchable).name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.strides import packed_strides
@@ -11,44 +11,20 @@ from onnxgather.core.descriptors.tensors import TensorDesc, TensorFlags
 from onnxgather.core.gather import Geometry, Sizes
 
 
-def nested_strides(
-    sizes: Sequence[int], order: Sequence[int], first: int, gap: int
-) -> Sizes:
+def nested_strides(sizes: Sequence[int], first: int, gap: int) -> Sizes:
     """Return the strides, in elements, of dimensions that nest in one another.
 
     Args:
-        sizes: The sizes.
-        order: The numbers of the dimensions, from the outermost to the innermost.
+        sizes: The sizes, from the outermost to the innermost dimension.
         first: The stride of the innermost dimension, in elements.
         gap: How many elements lie unused behind each run along a dimension.
     """
-    strides = [0] * len(sizes)
+    strides = list[int]()
     step = first
-    for dimension in reversed(order):
-        strides[dimension] = step
-        step = step * sizes[dimension] + gap
+    for size in reversed(sizes):
+        strides.insert(0, step)
+        step = step * size + gap
     return tuple(strides)
-
-
-def _permuted(sizes: Sizes) -> Sizes:
-    """Return packed strides of the dimensions in reverse order."""
-    order = range(len(sizes))
-    return nested_strides(sizes, order[::-1], 1, 0)
-
-
-def _spaced(sizes: Sizes) -> Sizes:
-    """Return strides with a gap of one element after each element."""
-    return nested_strides(sizes, range(len(sizes)), 2, 0)
-
-
-def _repeated(sizes: Sizes) -> Sizes:
-    """Return strides that read one element everywhere."""
-    return (0,) * len(sizes)
-
-
-def _padded(sizes: Sizes) -> Sizes:
-    """Return strides with a gap of three elements after each run."""
-    return nested_strides(sizes, range(len(sizes)), 1, 3)
 
 
 def _broadcast(sizes: Sizes) -> Sizes:
@@ -68,19 +44,19 @@ def _broadcast(sizes: Sizes) -> Sizes:
     return tuple(strides)
 
 
-def _overlapping(sizes: Sizes) -> Sizes:
-    """Return strides where a step along any dimension leads to the next element."""
-    return (1,) * len(sizes)
-
-
 STRIDES: dict[str, Callable[[Sizes], Sizes]] = {
     "written-out": packed_strides,
-    "permuted": _permuted,
-    "spaced": _spaced,
-    "repeated": _repeated,
-    "padded": _padded,
+    # Packed, with the dimensions in reverse order.
+    "permuted": lambda sizes: nested_strides(sizes[::-1], 1, 0)[::-1],
+    # A gap of one element after each element.
+    "spaced": lambda sizes: nested_strides(sizes, 2, 0),
+    # One element everywhere.
+    "repeated": lambda sizes: (0,) * len(sizes),
+    # A gap of three elements after each run.
+    "padded": lambda sizes: nested_strides(sizes, 1, 3),
     "broadcast": _broadcast,
-    "overlapping": _overlapping,
+    # A step along any dimension leads to the next element.
+    "overlapping": lambda sizes: (1,) * len(sizes),
 }
 """The strides of given sizes, in elements, by name, the plainest first.
 
@@ -88,8 +64,7 @@ An output cannot have "repeated", "broadcast" or "overlapping" strides.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """How a tensor lies in its buffer."""
 
     strides: str | Sizes | None = None

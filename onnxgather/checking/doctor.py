@@ -16,9 +16,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, distributions
+from itertools import chain
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import GATHER_NODES, smallest_case
 from onnxgather.checking.judge import judge
@@ -336,11 +338,11 @@ def _environment_lines(environment: Environment) -> list[str]:
 
 
 def examine(
-    pythons: Mapping[str, str] | None = None,
-    plugins: Mapping[str, str] | None = None,
+    pythons: Mapping[str, str] = {},
+    plugins: Mapping[str, str] = {},
     python: str = sys.executable,
     timeout: float = CASE_TIMEOUT,
-    adapters: Mapping[str, str] | None = None,
+    adapters: Mapping[str, str] = {},
 ) -> Checkup:
     """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
 
@@ -356,15 +358,11 @@ def examine(
     Raises:
         ProviderError: The name of a lane is no provider's.
     """
-    pythons = pythons or {}
-    plugins = plugins or {}
-    adapters = adapters or {}
-
     # An adapter has a lane here, unless it has lanes elsewhere.
     bases = {base_of(name) for name in pythons}
     here = [*plugins, *(name for name in adapters if name not in bases)]
     paths = dict.fromkeys(here, python) | {**pythons}
-    named: set[str] = set()
+    named = set[str]()
     for name, path in paths.items():
         # A plugin does not stand for the provider that is listed.
         if name in plugins:
@@ -372,7 +370,7 @@ def examine(
         elif interpreter(path) == python:
             named.add(base_of(name))
     names = list(dict.fromkeys([*lanes_set_up(), *paths]))
-    lanes: list[OpenedLane] = []
+    lanes = list[OpenedLane]()
     if names:
         lanes = open_lanes(names, paths, plugins, timeout=timeout, adapters=adapters)
 
@@ -380,25 +378,24 @@ def examine(
     tried = {python: [*own.providers]}
     for lane in lanes:
         tried.setdefault(lane.place, []).append(_tried(lane))
-    environments: list[Environment] = []
+    environments = list[Environment]()
     for place, providers in tried.items():
         environment = own
         if place != python:
             environment = _environment(place, providers[0].info, timeout)
-        environments.append(
-            msgspec.structs.replace(environment, providers=tuple(providers))
-        )
+        environments.append(replace(environment, providers=tuple(providers)))
 
-    findings: list[Finding] = []
-    for environment in environments:
-        findings += environment.findings(plugins)
+    of_environments = [each.findings(plugins) for each in environments]
+    findings = [*chain.from_iterable(of_environments)]
     kernels = ""
     # Case: another interpreter has kernels of its own, which are not asked.
     if python == sys.executable:
         kernels, are_broken = try_kernels(timeout)
         if are_broken:
             findings.append(Finding(f"native kernels: {kernels}"))
-    exit_code = _exit_code(environments, findings)
+    exit_code = NOT_RUN
+    if any(each.runs for each in chain.from_iterable(tried.values())):
+        exit_code = FINDINGS if findings else GOOD
     return Checkup(
         VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels
     )
@@ -423,7 +420,7 @@ def examine_environment(
         return environment
     lanes = open_lanes(names, dict.fromkeys(names, python), timeout=timeout)
     tried = tuple(map(_tried, lanes))
-    return msgspec.structs.replace(environment, providers=tried)
+    return replace(environment, providers=tried)
 
 
 def _environment(place: str, first: LaneInfo, timeout: float) -> Environment:
@@ -440,13 +437,6 @@ def _environment(place: str, first: LaneInfo, timeout: float) -> Environment:
     return Environment(place, versions=first.versions, fault=fault, is_host=True)
 
 
-def _exit_code(environments: Sequence[Environment], findings: Sequence[Finding]) -> int:
-    for environment in environments:
-        if any(tried.runs for tried in environment.providers):
-            return FINDINGS if findings else GOOD
-    return NOT_RUN
-
-
 def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     """Return in words whether the native kernels run, and whether they are broken.
 
@@ -454,7 +444,7 @@ def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     """
     if operators_library() is None and python_kernels() is None:
         return f"none, as {why_not()}", False
-    faults: list[str] = []
+    faults = list[str]()
     module_fault = _fault_of_module()
     if module_fault is not None:
         faults.append(module_fault)
@@ -488,7 +478,7 @@ def _fault_of_module() -> str | None:
 
 def _tried(lane: OpenedLane) -> TriedProvider:
     """Start the lane of a provider, run each gather on it, and end it."""
-    results: dict[str, Result] = {}
+    results = dict[str, Result]()
     with closing(lane):
         info = lane.start()
         if info.not_run is not None:
@@ -516,8 +506,8 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
     if spec is not None and spec.origin:
         folder = os.path.dirname(spec.origin)
         roots = [os.path.dirname(folder)]
-    wheels: list[Wheel] = []
-    files: list[Path] = []
+    wheels = list[Wheel]()
+    files = list[Path]()
     for wheel, files_of_wheel in _owners(roots):
         wheels.append(wheel)
         files += files_of_wheel
@@ -582,7 +572,7 @@ def _files_of_module(record: Path) -> list[Path]:
     """Return the files of the module that a RECORD lists, without .pyc files."""
     lines = record.read_text(encoding="utf-8").splitlines()
     folder = record.parents[1]
-    files: list[Path] = []
+    files = list[Path]()
     for row in csv.reader(lines):
         if row and row[0].startswith(f"{MODULE}/") and not row[0].endswith(".pyc"):
             files.append(folder / row[0])

@@ -18,12 +18,7 @@ from typing import Any
 
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.files import (
-    UNFINISHED,
-    partial_path,
-    reason,
-    sentence_on,
-)
+from onnxgather.core.files import UNFINISHED, partial_path, reason, sentence_on
 from onnxgather.core.replacing import CHANGED, check_replaceable, with_line
 
 SUMS = "SHA256SUMS"
@@ -58,7 +53,7 @@ class FilesDigest:
         return sha256(self.lines).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FolderKind:
     """A kind of folder that is written whole, with how to recognise an earlier one."""
 
@@ -164,7 +159,7 @@ class FolderKind:
         check_replaceable(sums, force)
         try:
             digests = _listed(sums)
-            others: list[str] = []
+            others = list[str]()
             for path in sorted(self._files_in(folder)):
                 full_path = os.path.join(folder, path)
                 is_file = os.path.isfile(full_path) and not os.path.islink(full_path)
@@ -177,8 +172,10 @@ class FolderKind:
                             " leaves it there"
                         )
                 elif not force and _digest(full_path) != digests[path]:
-                    rule = f"{full_path} must not be replaced"
-                    raise OnnxGatherError(f"{rule}, as {CHANGED}; --force replaces it")
+                    raise OnnxGatherError(
+                        f"{full_path} must not be replaced"
+                        f", as {CHANGED}; --force replaces it"
+                    )
         except OSError as error:
             raise sentence_on(folder, error, "the folder") from None
         return others
@@ -217,8 +214,10 @@ class FolderKind:
             except (FileExistsError, NotADirectoryError):
                 is_free = False
             if not is_free:
-                rule = f"{folder / path} must not be replaced"
-                raise OnnxGatherError(f"{rule}, as the {self.name} did not write it")
+                raise OnnxGatherError(
+                    f"{folder / path} must not be replaced"
+                    f", as the {self.name} did not write it"
+                )
         aside = partial_path(folder)
         aside.mkdir()
         # The last name is moved away first and written last: a folder that lacks the
@@ -238,8 +237,9 @@ class FolderKind:
             # Each move was undone, but an undoing may fail too.
             if any(aside.iterdir()):
                 place = f"the earlier {self.name} is in {aside}"
-                why = f"as it cannot be moved back: {reason(error)}"
-                raise OnnxGatherError(f"{folder}: {place}, {why}") from None
+                raise OnnxGatherError(
+                    f"{folder}: {place}, as it cannot be moved back: {reason(error)}"
+                ) from None
             raise
         finally:
             _remove_empty(aside)
@@ -250,7 +250,7 @@ def _listed(sums: str) -> dict[str, str]:
 
     They are none if there is no such file, as in a new folder.
     """
-    digests: dict[str, str] = {}
+    digests = dict[str, str]()
     try:
         text = Path(sums).read_text("utf-8", "replace")
     except FileNotFoundError:

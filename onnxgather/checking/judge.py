@@ -5,11 +5,11 @@ A comparison gives the kind of the result, its facts and a sentence.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.foreign_memory import FOREIGN_SENTENCES, foreign_memory
@@ -82,7 +82,7 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
     """
     # Case: DirectML itself, which knows no policy, and has an index out of range.
     if isinstance(case, DescriptorCase) and answer.by_directml:
-        case = replace(case, out_of_range="directml")
+        case = dataclasses.replace(case, out_of_range="directml")
     answer = with_wrong_first(case, answer)
     kind, facts = _facts(case, answer)
     result = result_of(
@@ -99,7 +99,7 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
     how = foreign_memory(case, answer.output, answer.again)
     if how is None:
         return result
-    return msgspec.structs.replace(
+    return replace(
         result,
         reason=f"{result.reason}; {FOREIGN_SENTENCES[how]}",
         foreign_memory=how,
@@ -117,7 +117,7 @@ def with_wrong_first(case: Case, answer: Answer) -> Answer:
     kind, _ = _facts(case, answer)
     if kind is not ResultKind.SAME:
         return answer
-    return msgspec.structs.replace(answer, output=answer.again, again=answer.output)
+    return replace(answer, output=answer.again, again=answer.output)
 
 
 def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
@@ -138,7 +138,7 @@ def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
     reason = sentence.format(r=result, provider=info.provider, returned=returned)
     if result.with_zeros:
         reason = f"with indices of zero: {reason}"
-    return msgspec.structs.replace(result, reason=reason)
+    return replace(result, reason=reason)
 
 
 def _facts(case: Case, answer: Answer) -> _Facts:
@@ -189,21 +189,14 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
         return ResultKind.SAME, {}
     coordinates = np.unravel_index(int(offsets[0]), expected.shape)
     index = tuple(map(int, coordinates))
+    texts = list[str]()
+    for element in (expected[index], got[index]):
+        texts += [str(element), element.tobytes().hex(" ")]
     return ResultKind.ELEMENTS, {
         "differing": int(offsets.size),
         "compared": int(expected.size),
-        "first": _element(case, index, expected[index], got[index]),
+        "first": Element(index, *texts, source=_source(case, index)),
     }
-
-
-def _element(
-    case: DescriptorCase, index: tuple[int, ...], expected: np.generic, got: np.generic
-) -> Element:
-    """Return an element that differs."""
-    expected_bytes = expected.tobytes().hex(" ")
-    got_bytes = got.tobytes().hex(" ")
-    source = _source(case, index)
-    return Element(index, str(expected), expected_bytes, str(got), got_bytes, source)
 
 
 def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts:
@@ -269,5 +262,5 @@ def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
     coordinates = element_at(output, offset)
     if coordinates is None:
         return None
-    policy = case.out_of_range
-    return str(explain(desc, case.data, case.indices, coordinates, policy))
+    arrays = (case.data, case.indices)
+    return str(explain(desc, *arrays, coordinates, case.out_of_range))

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
 from importlib.resources import files
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,12 +20,7 @@ from packaging.version import InvalidVersion
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import (
-    CaseResult,
-    Report,
-    Result,
-    ResultKind,
-)
+from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
@@ -167,13 +163,16 @@ class Known(
         is_short_name = self.provider in (*PROVIDERS, *WEB_PROVIDERS)
         if not is_full_name and (not is_runtime or is_short_name):
             names = "CPUExecutionProvider, DirectML.dll or opencv"
-            rule = f"provider must be a full name such as {names}"
-            raise ValueError(f"{rule}, got {shown(self.provider)}")
+            raise ValueError(
+                f"provider must be a full name such as {names}"
+                f", got {shown(self.provider)}"
+            )
         try:
             SpecifierSet(self.versions)
         except InvalidSpecifier:
-            rule = "versions must be such as >=1.24,<1.25"
-            raise ValueError(f"{rule}, got {shown(self.versions)}") from None
+            raise ValueError(
+                f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
+            ) from None
 
     def is_about(self, case: Case | CaseResult, lane: LaneInfo) -> bool:
         """Return whether the known difference is about a case on a lane."""
@@ -271,15 +270,13 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
+    results_of = dict[_Finding, list[tuple[CaseResult, Result]]]()
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
             finding = _finding(lane, result)
             if finding is not None:
                 results_of.setdefault(finding, []).append((case, result))
-    entries = [*before]
-    for finding, results in results_of.items():
-        entries.append(_entry(finding, results))
+    entries = [*before, *starmap(_entry, results_of.items())]
     entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
     return entries
 
@@ -313,12 +310,12 @@ def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
 
 def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> Known:
     """Return an entry that explains some results, for a person to complete."""
-    patterns: set[CasePattern] = set()
-    for case, _ in results:
-        pattern = CasePattern(
+    patterns = {
+        CasePattern(
             escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped
         )
-        patterns.add(pattern)
+        for case, _ in results
+    }
     first_case, first_result = results[0]
     first = f"{first_case.name}: {first_result.reason}"
     return Known(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -42,7 +43,7 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     Raises:
         FileFormatError: The reports are not of parts of one check.
     """
-    parts: list[_Part] = []
+    parts = list[_Part]()
     for path, report in reports:
         part = _Part(path, report, *_shard(path, report))
         parts.append(part)
@@ -86,9 +87,9 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
         report: The report.
         known: The known differences.
     """
-    cases: list[CaseResult] = []
+    cases = list[CaseResult]()
     for case in report.cases:
-        results: list[Result] = []
+        results = list[Result]()
         for lane, result in zip(report.lanes, case.results, strict=True):
             # No known difference explains a lane that did not start.
             if result.known is None and lane.not_run is None:
@@ -114,7 +115,7 @@ def _first(values: Iterable[T | None]) -> T | None:
 
 def _cases_in_order(parts: Sequence[_Part]) -> list[CaseResult]:
     """Return the cases of all parts in the order of the whole check."""
-    placed: list[tuple[int, CaseResult]] = []
+    placed = list[tuple[int, CaseResult]]()
     for part in parts:
         for turn, case in enumerate(part.report.cases):
             # A check deals its cases out in turn, one to each shard. Without shards all
@@ -127,10 +128,6 @@ def _cases_in_order(parts: Sequence[_Part]) -> list[CaseResult]:
 
 def _check_same_check(part: _Part, first: _Part) -> None:
     """Check that two parts are of one check."""
-
-    def check_same(what: str, got: object, wanted: object) -> None:
-        _check_same(part.path, first.path, what, got, wanted)
-
     # Case: a check of all cases has those of each shard, too.
     if bool(part.shard) != bool(first.shard):
         whole, shard = sorted([part, first], key=lambda item: item.shard)
@@ -139,6 +136,7 @@ def _check_same_check(part: _Part, first: _Part) -> None:
             f" {shard.report.shard} in {shard.path} and no shard in {whole.path};"
             " run each with --shard"
         )
+    check_same = partial(_check_same, part.path, first.path)
     check_same("the number of shards", part.shard_count, first.shard_count)
     check_same("onnxgather", part.report.onnxgather, first.report.onnxgather)
     names = [lane.name for lane in part.report.lanes]
@@ -148,17 +146,18 @@ def _check_same_check(part: _Part, first: _Part) -> None:
 
 def _check_apart(parts: Sequence[_Part]) -> None:
     """Check that no shard and no case is in two parts."""
-    file_of: dict[Hashable, str] = {}
+    file_of = dict[Hashable, str]()
     for part in parts:
-        items: dict[Hashable, str] = {}
+        items = dict[Hashable, str]()
         if part.shard:
             items[part.shard] = f"shard {part.report.shard}"
         for case in part.report.cases:
             items[case.name, case.wrapped] = f"case {shown(case.name)}"
         for key, what in items.items():
             if key in file_of:
-                rule = f"{what} must be in one report"
-                raise FileFormatError(f"{part.path}: {rule}, got {file_of[key]} too")
+                raise FileFormatError(
+                    f"{part.path}: {what} must be in one report, got {file_of[key]} too"
+                )
         for key in items:
             file_of[key] = part.path
 
@@ -175,8 +174,9 @@ def parse_shard(name: str, text: str) -> tuple[int, int]:
         count = int(match[2])
         if 1 <= number <= count:
             return number, count
-    rule = f"{name} must be K/N with K from 1 to N and N below 10,000"
-    raise FileFormatError(f"{rule}, got {shown(text)}")
+    raise FileFormatError(
+        f"{name} must be K/N with K from 1 to N and N below 10,000, got {shown(text)}"
+    )
 
 
 def _shard(path: str, report: Report) -> tuple[int, int]:
@@ -191,7 +191,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
     lanes = [(part.path, part.report.lanes[number]) for part in parts]
     started = [(path, lane) for path, lane in lanes if lane.not_run is None]
     model_path, model = (started or lanes)[0]
-    devices: list[str] = []
+    devices = list[str]()
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.
@@ -216,5 +216,6 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
 def _check_same(path: str, first: str, what: str, got: object, wanted: object) -> None:
     """Check that a report agrees with the first report in one fact."""
     if got != wanted:
-        rule = f"{what} must be {shown(wanted)}, as in {first}"
-        raise FileFormatError(f"{path}: {rule}, got {shown(got)}")
+        raise FileFormatError(
+            f"{path}: {what} must be {shown(wanted)}, as in {first}, got {shown(got)}"
+        )

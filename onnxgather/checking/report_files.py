@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -30,8 +31,9 @@ def open_report(path: str) -> Report:
         content = whole(file, LARGEST_FILE)
         other = got(content, "a report")
         if other:
-            rule = "must be a report of onnxgather check"
-            raise FileFormatError(f"{path}: {rule}{other}")
+            raise FileFormatError(
+                f"{path}: must be a report of onnxgather check{other}"
+            )
         report = read_report(content)
     _check(path, report)
     return report
@@ -56,18 +58,23 @@ def _check(path: str, report: Report) -> None:
     """Check the rules of a report that no type says."""
     lanes = [lane.name for lane in report.lanes]
     if len(set(lanes)) < len(lanes):
-        rule = "$.lanes must differ by name"
-        raise FileFormatError(f"{path}: {rule}, got {shown(lanes)}")
+        raise FileFormatError(
+            f"{path}: $.lanes must differ by name, got {shown(lanes)}"
+        )
     for name in lanes:
         if "=" in name:  # which would name an interpreter in a command that is copied
-            rule = "the name of a lane must have no '='"
-            raise FileFormatError(f"{path}: {rule}, got {shown(name)}")
+            raise FileFormatError(
+                f"{path}: the name of a lane must have no '=', got {shown(name)}"
+            )
     for number, case in enumerate(report.cases):
         where = f"{path}: $.cases[{number}]"
         lanes_of_results = [result.lane for result in case.results]
         if lanes_of_results != lanes:
-            rule = f"results must be of the report's lanes, {shown(lanes)}"
-            raise FileFormatError(f"{where}.{rule}, got {shown(lanes_of_results)}")
+            raise FileFormatError(
+                f"{where}."
+                f"results must be of the report's lanes, {shown(lanes)}"
+                f", got {shown(lanes_of_results)}"
+            )
         try:
             _check_evidence(case)
         except (ValueError, TypeError, OverflowError) as error:
@@ -103,9 +110,7 @@ def known_from(paths: Iterable[str], *, ours: bool = True) -> list[Known]:
     Raises:
         FileFormatError: As `open_known`.
     """
-    entries: list[Known] = []
-    for path in paths:
-        entries.extend(open_known(path))
+    entries = [*chain.from_iterable(map(open_known, paths))]
     if ours:
         entries.extend(known_differences())
     return entries

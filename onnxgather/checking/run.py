@@ -21,9 +21,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
+from operator import methodcaller
 from pathlib import Path
 from queue import LifoQueue
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,13 +43,13 @@ from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.public import public
 
-_Judged: TypeAlias = tuple[Result, Array | None]
+_Judged = tuple[Result, Array | None]
 """The result of a case on a lane, and the output of the lane if it is wrong."""
 
-_Waiting: TypeAlias = tuple[Case, list[Future[_Judged | None]]]
+_Waiting = tuple[Case, list[Future[_Judged | None]]]
 """A case, and its result on each lane as soon as it is there."""
 
-Stop: TypeAlias = Callable[[], str | None]
+Stop = Callable[[], str | None]
 """Return the name of the signal that ends a check early; None if there is none."""
 
 
@@ -94,8 +95,7 @@ class Team:
     def start(self) -> LaneInfo:
         """Start the lanes; describe the first, or a lane that cannot start."""
         with ThreadPoolExecutor(len(self._lanes)) as pool:
-            futures = [pool.submit(lane.start) for lane in self._lanes]
-        infos = [future.result() for future in futures]
+            infos = [*pool.map(methodcaller("start"), self._lanes)]
         for info in infos:
             if info.not_run is not None:
                 return info
@@ -181,7 +181,7 @@ def check(
 
 def _paths(argument: str, value: object) -> dict[str, str]:
     """Return the paths of an argument of `check` by their names, checked."""
-    paths: dict[str, str] = {}
+    paths = dict[str, str]()
     for name, path in mapping(argument, value).items():
         text: Any = path
         if isinstance(path, Path):
@@ -219,7 +219,7 @@ def check_all(
             every lane had answered before.
     """
     infos = _started(lanes, required, stop)
-    results: list[CaseResult] = []
+    results = list[CaseResult]()
     room = _Room()
     findings = 0
     with closing(check_cases(cases, lanes, infos, known, jobs, stop)) as case_results:
@@ -378,8 +378,8 @@ def _case_result(
     case: Case, futures: Sequence[Future[_Judged | None]]
 ) -> Iterator[CaseResult]:
     """Yield the results of a case if every lane has judged it."""
-    results: list[Result] = []
-    wrong_outputs: dict[str, Array] = {}
+    results = list[Result]()
+    wrong_outputs = dict[str, Array]()
     for judged in [future.result() for future in futures]:
         if judged is None:  # a signal came before the answer
             return

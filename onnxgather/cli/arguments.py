@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import click
+from click import BadParameter
 
 from onnxgather.core.checks import check_choice, either, shown
 from onnxgather.core.errors import OnnxGatherError
@@ -54,7 +54,7 @@ class _Path(click.Path):
 
 @contextmanager
 def as_usage(
-    kind: Callable[[str], click.UsageError] = click.BadParameter,
+    kind: Callable[[str], click.UsageError] = BadParameter,
 ) -> Generator[None]:
     """Turn an error of the package into an error in the command line.
 
@@ -68,9 +68,12 @@ def as_usage(
 
 FILE = _Path()
 FOLDER = _Path(file_okay=False)
+argument = partial(click.argument, type=FILE)
+files = partial(argument, nargs=-1, required=True)
 file = partial(click.option, type=FILE, metavar="FILE")
 folder = partial(click.option, type=FOLDER, metavar="DIR")
 flag = partial(click.option, is_flag=True)
+name_option = partial(click.option, metavar="NAME")
 force = flag(
     "--force",
     help=(
@@ -92,46 +95,31 @@ def number(*names: str, least: int = 1, most: int | None = None, **more: Any) ->
     )
 
 
-def complete_names(
-    _ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the completions of the last of several comma-separated lane names."""
-    return _completions(incomplete, (*PROVIDERS, *WEB_PROVIDERS, *OTHER_RUNTIMES))
+def _completing(*names: str) -> Any:
+    """Return what completes the last of several comma-separated names."""
 
+    def complete(
+        _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[str]:
+        start, comma, last = incomplete.rpartition(",")
+        return [start + comma + name for name in names if name.startswith(last)]
 
-def _complete_provider(
-    _ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> list[str]:
-    """Return the completions of a provider's name."""
-    return _completions(incomplete, (*PROVIDERS, *WEB_PROVIDERS))
-
-
-def _completions(incomplete: str, names: Sequence[str]) -> list[str]:
-    """Return how the last of several comma-separated names may go on."""
-    start, comma, last = incomplete.rpartition(",")
-    completions = list[str]()
-    for name in names:
-        if name.startswith(last):
-            completions.append(start + comma + name)
-    return completions
+    return complete
 
 
 def _level_names(text: str) -> tuple[str, ...]:
     """Return the names of levels; `none` stands for no level."""
-    if text == "none":
-        return ()
-    return tuple(_names(text))
+    return () if text == "none" else tuple(_names(text))
 
 
 def _names(text: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     names = [part for part in parts if part]
     if not names:
-        raise click.BadParameter(f"must be names with commas, got {text!r}")
+        raise BadParameter(f"must be names with commas, got {text!r}")
     for name in names:
         if "=" in name:
-            rule = "must be names (--lane takes NAME=PATH)"
-            raise click.BadParameter(f"{rule}, got {name!r}")
+            raise BadParameter(f"must be names (--lane takes NAME=PATH), got {name!r}")
     return names
 
 
@@ -167,46 +155,35 @@ def tool(name: str) -> str:
     return name
 
 
-def _texts_by_name(metavar: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return what texts such as NAME=VALUE say: the values by their names.
+def _pairs(
+    *names: str, read: Callable[[str], object] = str, hint: str = "", **more: Any
+) -> Any:
+    """Return an option of NAME=VALUE texts, which may come several times.
 
     Args:
-        metavar: What the help calls a text.
-        texts: The texts.
-
-    Raises:
-        BadParameter: A text is not like that, or two texts have the same name.
-    """
-    by_name: dict[str, str] = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        if not name or not value:
-            raise click.BadParameter(f"must be {metavar}, got {text!r}")
-        if name in by_name:
-            raise click.BadParameter(f"must differ, got {name!r} twice")
-        by_name[name] = value
-    return by_name
-
-
-def _pairs(read: Callable[[str], object], hint: str = "") -> Any:
-    """Return a reader of the NAME=VALUE texts of an option that may come several times.
-
-    Args:
+        names: The names of the option.
         read: It reads a VALUE, and raises ValueError where the text breaks its rule.
         hint: What the message adds where a text is not NAME=VALUE.
+        more: As of click.
     """
 
     def by_name(
         _ctx: click.Context, param: click.Parameter, values: Sequence[str]
     ) -> Any:
-        texts = _texts_by_name((param.metavar or "") + hint, values)
+        texts = dict[str, str]()
+        for text in values:
+            name, _, value = text.partition("=")
+            if not name or not value:
+                raise BadParameter(f"must be {param.metavar}{hint}, got {text!r}")
+            if name in texts:
+                raise BadParameter(f"must differ, got {name!r} twice")
+            texts[name] = value
         try:
             return {name: read(text) for name, text in texts.items()}
         except ValueError:
-            rule = f"must be {param.metavar}"
-            raise click.BadParameter(f"{rule}, got {values[-1]!r}") from None
+            raise BadParameter(f"must be {param.metavar}, got {values[-1]!r}") from None
 
-    return by_name
+    return click.option(*names, multiple=True, callback=by_name, **more)
 
 
 def integers(text: str, mark: str = ",") -> tuple[int, ...]:
@@ -245,11 +222,8 @@ def in_records(values: dict[str, Any], records: Mapping[str, type]) -> None:
         records: As of `as_records`.
     """
     for name, record in records.items():
-        fields = dict[str, Any]()
-        for name_of_field in record.__annotations__:
-            if name_of_field in values:
-                fields[name_of_field] = values.pop(name_of_field)
-        values[name] = record(**fields)
+        fields = record.__annotations__.keys() & values.keys()
+        values[name] = record(**{field: values.pop(field) for field in fields})
 
 
 def as_records(**records: type) -> Any:
@@ -274,7 +248,12 @@ def as_records(**records: type) -> Any:
 # The options of models that are made.
 
 
-def policy(default_in_help: str, **more: Any) -> Any:
+def policy(
+    default_in_help: str = (
+        "clamp; of a model that onnxgather wrote: its own; of other models: error"
+    ),
+    **more: Any,
+) -> Any:
     """Return the option --out-of-range of a command.
 
     Args:
@@ -284,23 +263,21 @@ def policy(default_in_help: str, **more: Any) -> Any:
     rule = f"What an index out of range does: {either(POLICIES)}."
     return click.option(
         "--out-of-range",
-        type=click.Choice([*POLICIES]),
+        type=click.Choice(POLICIES),
         metavar="RULE",
         help=f"{rule}  [default: {default_in_help}]",
         **more,
     )
 
 
+_target = partial(click.option, "--target", metavar="TARGET")
+
+
 def target(default_in_help: str, **more: Any) -> Any:
     """Return the option --target of a command; the arguments are as of `policy`."""
     rule = f"Lowering to use: {either(TARGETS)}."
-    return click.option(
-        "--target",
-        type=click.Choice([*TARGETS]),
-        metavar="TARGET",
-        help=f"{rule}  [default: {default_in_help}]",
-        **more,
-    )
+    words = f"{rule}  [default: {default_in_help}]"
+    return _target(type=click.Choice(TARGETS), help=words, **more)
 
 
 hardening = click.option(
@@ -332,61 +309,46 @@ opset = number(
     help="Version of the ONNX operator set.",
 )
 _target_of_model = target(default_in_help="portable", default="portable")
-_policy_of_convert = policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    )
-)
 model_options = _together(_target_of_model, _threads, opset)
 
-_target_of_convert = click.option(
-    "--target",
+_target_of_convert = _target(
     default="portable",
-    type=click.Choice([*PROVED_TARGETS]),
-    metavar="TARGET",
+    type=click.Choice(PROVED_TARGETS),
     help=(
-        f"Lowering to use: {either([*PROVED_TARGETS])}, which writes JavaScript"
+        f"Lowering to use: {either(PROVED_TARGETS)}, which writes JavaScript"
         " instead of ONNX.  [default: portable]"
     ),
 )
-proved_target = click.option(
-    "--target",
+proved_target = _target(
     multiple=True,
-    type=click.Choice([*PROVED_TARGETS]),
-    metavar="TARGET",
+    type=click.Choice(PROVED_TARGETS),
     help=(
-        f"Lowering to prove: {either([*PROVED_TARGETS])}.  [default: portable; a model"
+        f"Lowering to prove: {either(PROVED_TARGETS)}.  [default: portable; a model"
         " that onnxgather wrote is proved itself]"
     ),
 )
-_webnn_form = click.option(
+form = partial(click.option, type=click.Choice(WEBNN_FORMS), metavar="FORM")
+_webnn_form = form(
     "--form",
-    type=click.Choice([*WEBNN_FORMS]),
-    metavar="FORM",
     help=(
         "With --target webnn: bytes, for every data type; or typed, for a gather inside"
         " a larger graph.  [default: bytes]"
     ),
 )
-webnn = click.option(
+webnn = form(
     "--webnn",
-    type=click.Choice([*WEBNN_FORMS]),
-    metavar="FORM",
     help="Show the WebNN program too, in the form bytes or typed.",
 )
-conversion = _together(
-    _policy_of_convert, _target_of_convert, _webnn_form, _threads, opset
-)
+conversion = _together(policy(), _target_of_convert, _webnn_form, _threads, opset)
 
 # The options of programs and of ONNX models that are read.
 
-run_on = click.option(
+run_on = name_option(
     "--provider",
     default="cpu",
     show_default=True,
     type=provider,
-    shell_complete=_complete_provider,
-    metavar="NAME",
+    shell_complete=_completing(*PROVIDERS, *WEB_PROVIDERS),
     help=(
         f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings."
     ),
@@ -398,24 +360,21 @@ allow_outside = flag(
         " write hidden files, through links and to devices."
     ),
 )
-node = click.option("--node", metavar="NAME", help="Which gather of an ONNX model.")
+node = name_option("--node", help="Which gather of an ONNX model.")
 inputs = file(
-    "--inputs",
-    help="The inputs of an ONNX model or of a descriptor alone, as .npz.",
+    "--inputs", help="The inputs of an ONNX model or of a descriptor alone, as .npz."
 )
-shape = click.option(
+shape = _pairs(
     "--shape",
     "shapes",
-    multiple=True,
-    callback=_pairs(integers),
+    read=integers,
     metavar="NAME=2,16",
     help="The sizes of an input of an ONNX model.",
 )
-_range = click.option(
+_range = _pairs(
     "--range",
     "ranges",
-    multiple=True,
-    callback=_pairs(_limits),
+    read=_limits,
     metavar="NAME=LO:HI",
     help="The least and the largest element of an input.",
 )
@@ -466,8 +425,7 @@ _runtime = file(
 given = _together(shape, _range, _assume, _tokenizer, _allow_empty, _levels, _runtime)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """The values of the options of `given`: what holds of the inputs of a model."""
 
     shapes: dict[str, tuple[int, ...]]
@@ -555,16 +513,10 @@ def json_file(what: str, *names: str) -> Any:
     )
 
 
-def fail_on(state: str, help_text: str) -> Any:
-    """Return the option --fail-on, which makes a state a finding."""
-    choice = click.Choice([state])
-    return click.option("--fail-on", type=choice, metavar=state, help=help_text)
-
-
 NOT_JUDGED = "not-judged"
 """The name for nodes of operators that are not known; no gather has this state."""
 
-FAIL_ON_STATES: Mapping[str, Sequence[str]] = {
+FAIL_ON_STATES = {
     "not-proved": ("not-proved",),
     # Who wants no condition wants no gap in a proof either.
     "proved-if": ("not-proved", "proved-if"),
@@ -578,8 +530,9 @@ def _states_of_names(text: str) -> tuple[str, ...]:
     states = list[str]()
     for name in _names(text):
         if name not in FAIL_ON_STATES:
-            rule = f"must be some of {', '.join(FAIL_ON_STATES)}"
-            raise click.BadParameter(f"{rule}, got {shown(name)}")
+            raise BadParameter(
+                f"must be some of {', '.join(FAIL_ON_STATES)}, got {shown(name)}"
+            )
         states += FAIL_ON_STATES[name]
     return tuple(states)
 
@@ -628,8 +581,7 @@ _write_known = file(
 known = _together(known_files, _no_known, _write_known)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFiles:
+class KnownFiles(NamedTuple):
     """The values of the options that say which differences are known."""
 
     known_files: tuple[str, ...]
@@ -651,11 +603,7 @@ class KnownFiles:
 _corpus = flag("--corpus", help="Check the built-in corpus.")
 _random = number("--random", "count", help="Check N random descriptors.")
 _seed = click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    metavar="S",
-    help="Of --random.",
+    "--seed", type=click.IntRange(0), default=0, metavar="S", help="Of --random."
 )
 built_in = _together(_corpus, _random, _seed)
 _text = click.option(
@@ -677,10 +625,9 @@ def choice(about_name: str = "") -> Any:
     Args:
         about_name: What the help adds about the name of a case.
     """
-    case = click.option(
+    case = name_option(
         "--case",
         "name",
-        metavar="NAME",
         help=f"Only the case of this name, which a report tells{about_name}.",
     )
     return _together(_text, case, _shard_option)
@@ -689,7 +636,7 @@ def choice(about_name: str = "") -> Any:
 lane_names = click.option(
     "--lanes",
     type=_names,
-    shell_complete=complete_names,
+    shell_complete=_completing(*PROVIDERS, *WEB_PROVIDERS, *OTHER_RUNTIMES),
     metavar="NAMES",
     help=(
         f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
@@ -697,11 +644,10 @@ lane_names = click.option(
         f" provider: {', '.join(OTHER_RUNTIMES)}.  [default: cpu]"
     ),
 )
-required = click.option(
+required = name_option(
     "--require",
     "required",
     multiple=True,
-    metavar="NAME",
     help="A lane where a case that did not run, unexplained, means exit code 3.",
 )
 timeout = click.option(
@@ -712,30 +658,25 @@ timeout = click.option(
     metavar="S",
     help="Seconds that a lane may take for a case.",
 )
-_lane = click.option(
+_lane = _pairs(
     "--lane",
     "pythons",
-    multiple=True,
-    callback=_pairs(str, " (--lanes takes a NAME alone)"),
+    hint=" (--lanes takes a NAME alone)",
     metavar="NAME=PATH",
     help="A lane that runs elsewhere; `check --help` lists the forms at its end.",
 )
-_plugin = click.option(
+_plugin = _pairs(
     "--plugin",
     "plugins",
-    multiple=True,
-    callback=_pairs(str),
     metavar="NAME=LIBRARY",
     help=(
         "A lane whose provider comes from a plugin library. NAME is the provider's full"
         " name, such as MyExecutionProvider."
     ),
 )
-adapter = click.option(
+adapter = _pairs(
     "--adapter",
     "adapters",
-    multiple=True,
-    callback=_pairs(str),
     metavar="NAME=FILE.py",
     help=(
         "A lane on a runtime of your own, behind the adapter that docs/runtimes.md"
@@ -745,16 +686,15 @@ adapter = click.option(
 lanes = _together(_lane, _plugin, adapter, timeout)
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(NamedTuple):
     """The values of the options of `lanes`, and of --lanes."""
 
     pythons: dict[str, str]
     plugins: dict[str, str]
+    adapters: dict[str, str]
     timeout: float
     lanes: Sequence[str] | None = None
     """The names of lanes; --lane, --plugin and --adapter may name others."""
-    adapters: dict[str, str] = field(default_factory=dict[str, str])
     opset: int = DEFAULT_OPSET
 
     @property
@@ -772,13 +712,9 @@ class Lanes:
         """
         from onnxgather.checking.lanes import check_paths
 
-        given = {
-            "lane": self.pythons,
-            "plugin": self.plugins,
-            "adapter": self.adapters,
-        }
+        given = {"lane": self.pythons, "plugin": self.plugins, "adapter": self.adapters}
         for kind, paths in given.items():
-            with as_usage(partial(click.BadParameter, param_hint=f"'--{kind}'")):
+            with as_usage(partial(BadParameter, param_hint=f"'--{kind}'")):
                 check_paths(kind, paths.values())
 
     def open(self, target: Target | None) -> list[OpenedLane]:
@@ -794,9 +730,8 @@ class Lanes:
         from onnxgather.checking.lanes import open_lanes
 
         self.check_paths()
-        names = self.lanes or ()
         return open_lanes(
-            names,
+            self.lanes or (),
             self.pythons,
             self.plugins,
             target,

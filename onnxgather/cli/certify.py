@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from msgspec.structs import asdict
 
-from onnxgather.cli import arguments, sources
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli import arguments
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
-from onnxgather.cli.terminal import json_bytes, say
+from onnxgather.cli.terminal import say
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 CERTIFICATE_STATES = ("proved", "refuted", "undecided")
 
 
-@dataclass(frozen=True, slots=True)
-class CertifyOptions:
+class CertifyOptions(NamedTuple):
     """The arguments and options of `onnxgather certify`."""
 
     paths: tuple[str, ...]
@@ -59,8 +57,7 @@ class CertifyOptions:
         return [*dict.fromkeys(pairs)]
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(NamedTuple):
     """A descriptor, and the model that is to mean it."""
 
     name: str
@@ -91,16 +88,9 @@ class Pairing:
             )
 
 
-@click.command("certify", cls=sources.JsonCommand, epilog=examples_of("certify"))
-@click.argument(
-    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
-@arguments.policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    ),
-    multiple=True,
-)
+@command("certify")
+@arguments.files("paths", metavar="FILE...")
+@arguments.policy(multiple=True)
 @arguments.proved_target
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @click.option(
@@ -111,7 +101,12 @@ class Pairing:
     metavar="S",
     help="Seconds that the solver may take for a descriptor.",
 )
-@arguments.fail_on("undecided", "Let an undecided descriptor be a finding too.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["undecided"]),
+    metavar="undecided",
+    help="Let an undecided descriptor be a finding too.",
+)
 @arguments.number(
     "--jobs", most=64, default=1, help="Processes that work side by side."
 )
@@ -134,10 +129,11 @@ def certify_command(**given: Any) -> int:
     work = partial(Pairing.certified, timeout=options.timeout)
     certificates = finished(batch, options.jobs, work, pairings, "descriptor")
 
+    states = [certified.state for certified in certificates.values()]
     # Nothing is written where nothing is certified: the errors are printed by then.
     if certificates:
-        contents = {"--json": partial(_json, batch, certificates)}
-        is_printed = options.outputs.write(batch, contents)
+        record = _record(batch, certificates)
+        is_printed = options.outputs.write_json(batch, record)
         if not is_printed:
             policies = {pairing.out_of_range for pairing in certificates}
             for policy, row in POLICIES.items():
@@ -145,18 +141,14 @@ def certify_command(**given: Any) -> int:
                     say(f"policy {policy}: an index out of range {row.brief}")
             for pairing, certified in certificates.items():
                 say(f"{pairing}: {certified}")
-            say(_count(certificates.values()))
+            counts = [
+                f"{states.count(state):,} {state}" for state in CERTIFICATE_STATES
+            ]
+            say(", ".join(counts))
 
-    states = {certified.state for certified in certificates.values()}
     if "refuted" in states or options.fail_on in states:
         return batch.finish([FINDINGS])
     return batch.finish()
-
-
-def _count(certificates: Iterable[Certified]) -> str:
-    """Return how many are in each state, as `1 proved, 0 refuted, 0 undecided`."""
-    states = [certified.state for certified in certificates]
-    return ", ".join(f"{states.count(state):,} {state}" for state in CERTIFICATE_STATES)
 
 
 def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
@@ -175,19 +167,22 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
             program = _own_program(options, batch, source.path)
             if program is not None and program.model is not None:
                 files.append(source.path)
-                desc = program.dispatchables[BARE].descriptor
+                model = source.path
                 own = program.model
-                for policy, own_target in options.pairs(own.out_of_range, own.target):
-                    key = (desc, policy, own_target, source.path)
-                    names.setdefault(key, source.path)
-                continue
-            gathers = gathers_in(batch, source, options.reading)
-            files += gathers.files
-            pairs = options.pairs(policy_of_model or gathers.policy, target)
-            for name, desc in gathers.descriptors.items():
-                for policy, target_of_pair in pairs:
-                    key = (desc, policy, target_of_pair, options.model)
-                    names.setdefault(key, gathers.place(name))
+                pairs = options.pairs(own.out_of_range, own.target)
+                descriptors = {source.path: program.dispatchables[BARE].descriptor}
+            else:
+                gathers = gathers_in(batch, source, options.reading)
+                files += gathers.files
+                model = options.model
+                pairs = options.pairs(policy_of_model or gathers.policy, target)
+                descriptors = {
+                    gathers.place(name): desc
+                    for name, desc in gathers.descriptors.items()
+                }
+            for place, desc in descriptors.items():
+                for pair in pairs:
+                    names.setdefault((desc, *pair, model), place)
     if options.model:
         files.append(options.model)
     options.outputs.check_apart_from_models(files)
@@ -195,8 +190,10 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
     if options.model and len(names) > 1:
         count = len({desc for desc, *_ in names})
         pairs_count = len({(policy, target) for _, policy, target, _ in names})
-        rule = "--model must come with one descriptor and one pair of rule and target"
-        raise click.UsageError(f"{rule}, got {count:,} and {pairs_count}")
+        raise click.UsageError(
+            "--model must come with one descriptor and one pair of rule and target"
+            f", got {count:,} and {pairs_count}"
+        )
     return [Pairing(name, *pairing) for pairing, name in names.items()]
 
 
@@ -242,25 +239,28 @@ def _own_program(options: CertifyOptions, batch: Batch, path: str) -> Program | 
         program = changed_program(model, path)
         if program is None:
             return None
-        found = f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}"
-        batch.tell(f"{found}; it is judged by the descriptor in them")
+        batch.tell(
+            f"{path}: its metadata of onnxgather {OF_ANOTHER_GRAPH}; it is judged by"
+            " the descriptor in them"
+        )
     option = ""
     if options.target:
         option = "--target"
     elif options.model:
         option = "--model"
     if option:
-        rule = f"{option} must not come with {path}"
-        raise click.UsageError(f"{rule}, as the file itself is proved")
+        raise click.UsageError(
+            f"{option} must not come with {path}, as the file itself is proved"
+        )
     return program
 
 
-def _json(batch: Batch, certificates: Mapping[Pairing, Certified]) -> bytes:
-    """Return the certificates as JSON; of obligations it contains the number."""
+def _record(batch: Batch, certificates: Mapping[Pairing, Certified]) -> dict[str, Any]:
+    """Return the certificates as JSON has them: of obligations the number."""
     rows = list[dict[str, Any]]()
     for pairing, certified in certificates.items():
         row = {"name": pairing.name, "model": pairing.model, **asdict(certified)}
         row["obligations"] = len(certified.obligations)
         rows.append(row)
     unusable = [str(error) for _, error in batch.failures]
-    return json_bytes({"schema": 1, "certificates": rows, "unusable": unusable})
+    return {"schema": 1, "certificates": rows, "unusable": unusable}

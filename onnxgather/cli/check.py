@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -16,7 +16,7 @@ import msgspec
 from onnxgather.checking.cases import Case
 from onnxgather.cli import arguments
 from onnxgather.cli.choice import Choice
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command, examples_of
 from onnxgather.cli.outputs import Outputs, codes
 from onnxgather.cli.sources import (
     Batch,
@@ -65,8 +65,47 @@ States:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
+@dataclass(frozen=True)
+class Reporting:
+    """The options that say which cases count, and what is written of them."""
+
+    choice: Choice
+    known: arguments.KnownFiles
+    outputs: Outputs
+    with_paths: bool
+
+    def finish(
+        self,
+        batch: Batch,
+        report: Report,
+        before: Sequence[Known],
+        libraries: Iterable[str] = (),
+    ) -> int:
+        """Write a report, with what went wrong before; return the exit code.
+
+        Args:
+            batch: It has the errors of files.
+            report: The report of the cases.
+            before: The known differences that were in the file of --write-known.
+            libraries: As of `without_paths`.
+        """
+        from onnxgather.checking.report import without_paths
+
+        report = msgspec.structs.replace(
+            report,
+            unusable=[str(error) for _, error in batch.failures],
+            shard=self.choice.shard_text,
+            no_known=bool(self.known.no_known),
+        )
+        shown = report
+        if not self.with_paths:
+            shown = without_paths(report, libraries)
+        self.outputs.write_report(batch, report, shown, before)
+        return batch.finish(codes(report))
+
+
+@dataclass(frozen=True)
+class CheckOptions(Reporting):
     """The arguments and options of `onnxgather check`."""
 
     paths: tuple[str, ...]
@@ -78,7 +117,6 @@ class CheckOptions:
     lanes: arguments.Lanes
     required: tuple[str, ...]
     """The lanes that must run every case."""
-    choice: Choice
     listing: bool
     """Whether the names of the cases are printed, and no case runs."""
     maxfail: int | None
@@ -88,9 +126,6 @@ class CheckOptions:
     out_of_range: OutOfRange | None
     """The policy; None means that of each case, as `policy_of` says of a program."""
     target: Target | None
-    outputs: Outputs
-    with_paths: bool
-    known: arguments.KnownFiles
 
     @property
     def has_source(self) -> bool:
@@ -118,12 +153,8 @@ class CheckOptions:
         return replace(self, corpus=True)
 
 
-@click.command(
-    "check",
-    cls=JsonCommand,
-    epilog=f"{HELP_ON_LANES}\n{HELP_ON_STATES}\n{examples_of('check')}",
-)
-@click.argument("paths", nargs=-1, type=arguments.FILE, metavar="[PATH]...")
+@command("check", words=f"{HELP_ON_LANES}\n{HELP_ON_STATES}")
+@arguments.argument("paths", nargs=-1, metavar="[PATH]...")
 @arguments.built_in
 @arguments.lane_names
 @arguments.lanes
@@ -168,6 +199,8 @@ def check_command(**values: Any) -> int:
     a folder: all *.json files in it and below it; or a pattern in quotes, such as
     'tests/*.json'. Where a descriptor has no data, three cases are drawn.
     """
+    from onnxgather.core.execution.elsewhere.hosts import is_library
+
     options = options_of(values)
     outputs = options.outputs
     batch = Batch(prints=False)
@@ -190,7 +223,7 @@ def check_command(**values: Any) -> int:
         stack.callback(batch.progress.clear)
         selection = Selection()
         try:
-            _find_cases(options, batch, paths, selection.files, selection.invalid)
+            _find_cases(options, batch, paths, selection)
             files = chain.from_iterable(cases.files for cases in selection.files)
             outputs.check_apart_from_models(chain(read, files))
             _select(options, batch, selection)
@@ -204,8 +237,9 @@ def check_command(**values: Any) -> int:
             lanes = []
         stack.enter_context(batch.first_signal_kept())
         report = _checked(options, batch, selection, lanes, known_differences)
-        _write(options, batch, report, before)
-        return batch.finish(codes(report))
+        libraries = [*options.lanes.plugins.values(), *options.lanes.adapters.values()]
+        libraries += filter(is_library, options.lanes.pythons.values())
+        return options.finish(batch, report, before, libraries)
 
 
 def options_of(values: dict[str, Any]) -> CheckOptions:
@@ -214,7 +248,7 @@ def options_of(values: dict[str, Any]) -> CheckOptions:
     Args:
         values: What click read, by the parameters of the command.
     """
-    records: dict[str, type] = {
+    records = {
         "reading": Reading,
         "lanes": arguments.Lanes,
         "choice": Choice,
@@ -252,7 +286,7 @@ def _check_models_run_as_they_are(
             refuse_for_model(option, file.path)
 
 
-@dataclass(slots=True)
+@dataclass
 class Selection:
     """The cases that are checked."""
 
@@ -260,9 +294,9 @@ class Selection:
     """The cases of the paths, of which each may be read once."""
     invalid: list[Invalid] = field(default_factory=list["Invalid"])
     """What DirectML refuses."""
-    names: Iterator[str] = field(default_factory=lambda: iter(list[str]()))
+    names: Iterable[str] = ()
     """The names of the cases; either they or the cases may be read."""
-    cases: Iterator[Case] = field(default_factory=lambda: iter(list[Case]()))
+    cases: Iterable[Case] = ()
     count: int = 0
     """How many cases there are."""
 
@@ -279,7 +313,7 @@ def selected(options: CheckOptions, batch: Batch) -> Selection:
     """
     selection = Selection()
     paths = _paths(options, batch)
-    _find_cases(options, batch, paths, selection.files, selection.invalid)
+    _find_cases(options, batch, paths, selection)
     _select(options, batch, selection)
     return selection
 
@@ -327,7 +361,7 @@ def teams_of(options: CheckOptions) -> list[Team]:
 
     lanes = options.lanes
     if not lanes.are_named:
-        lanes = replace(lanes, lanes=["cpu"])
+        lanes = lanes._replace(lanes=["cpu"])
     with arguments.as_usage(click.UsageError):
         opened = [lanes.open(options.target) for _ in range(options.jobs)]
         # Each job opened all lanes; a team is the same lane of all jobs.
@@ -336,29 +370,6 @@ def teams_of(options: CheckOptions) -> list[Team]:
         for name in options.required:
             check_choice("--require", name, names)
     return teams
-
-
-def _write(
-    options: CheckOptions, batch: Batch, report: Report, before: Sequence[Known]
-) -> None:
-    """Write the report, with what went wrong before the check."""
-    from onnxgather.checking.report import without_paths
-    from onnxgather.core.execution.elsewhere.hosts import is_library
-
-    report = msgspec.structs.replace(
-        report,
-        unusable=[str(error) for _, error in batch.failures],
-        shard=options.choice.shard_text,
-        no_known=bool(options.known.no_known),
-    )
-    shown = report
-    if not options.with_paths:
-        lanes = options.lanes
-        runtimes = filter(is_library, lanes.pythons.values())
-        shown = without_paths(
-            report, [*lanes.plugins.values(), *lanes.adapters.values(), *runtimes]
-        )
-    options.outputs.write_report(batch, report, shown, before)
 
 
 def _paths(options: CheckOptions, batch: Batch) -> list[str]:
@@ -370,13 +381,9 @@ def _paths(options: CheckOptions, batch: Batch) -> list[str]:
 
 
 def _find_cases(
-    options: CheckOptions,
-    batch: Batch,
-    paths: Sequence[str],
-    files: list[FileCases],
-    invalid: list[Invalid],
+    options: CheckOptions, batch: Batch, paths: Sequence[str], selection: Selection
 ) -> None:
-    """Put the cases of the paths into `files`, programs first; into `invalid` the rest.
+    """Put the cases of the paths into a selection, programs first, and what is invalid.
 
     A signal may end the search, and the report then has what was found before.
     """
@@ -391,11 +398,11 @@ def _find_cases(
                 reason = str(error)
                 if error.place == path:
                     reason = error.message_in_place
-                invalid.append(Invalid(path, reason))
+                selection.invalid.append(Invalid(path, reason))
                 continue
-            files.append(cases)
+            selection.files.append(cases)
             for reason in cases.refused:
-                invalid.append(Invalid(path, reason))
+                selection.invalid.append(Invalid(path, reason))
 
 
 def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
@@ -410,7 +417,7 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
     _check_models_run_as_they_are(options, selection.files)
     for note in chain.from_iterable(cases.notes for cases in selection.files):
         batch.tell(note)
-    built_in: list[Case] = []
+    built_in = list[Case]()
     if options.corpus:
         built_in += built_in_cases(options.out_of_range)
     random_count = options.count or 0
@@ -421,8 +428,7 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
         yield from (case.name for case in built_in)
         yield from random_names(random_count, options.seed)
 
-    total = random_count + len(built_in)
-    total += sum(len(file_cases.names) for file_cases in selection.files)
+    total = sum(1 for _ in all_names())
     if not total:
         if selection.invalid or batch.failures:
             return
@@ -461,7 +467,7 @@ def corpus_command() -> None:
 @click.option(
     "--format",
     "name",
-    type=click.Choice(list(FORMATS)),
+    type=click.Choice(FORMATS),
     required=True,
     metavar="FORMAT",
     help="; ".join(f"{name}: {content}" for name, content in FORMATS.items()) + ".",

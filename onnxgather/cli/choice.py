@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count, islice
+from typing import NamedTuple
 
 import click
 
@@ -14,8 +14,7 @@ MOST_COMPARED = 10_000
 """The most names of cases that a wrong name is compared with."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The options that choose some of the cases by their names."""
 
     text: str

@@ -181,11 +181,8 @@ class Commands(click.Group):
     ) -> None:
         """Write the commands, grouped by task."""
         for task, names in TASKS.items():
-            rows = list[tuple[str, str]]()
-            for name in names:
-                _, help_line = COMMANDS[name]
-                # All sections have the column of the longest name.
-                rows.append((f"{name:<7}", help_line))
+            # All sections have the column of the longest name.
+            rows = [(f"{name:<7}", COMMANDS[name][1]) for name in names]
             with formatter.section(task):
                 formatter.write_dl(rows)
 
@@ -203,8 +200,9 @@ class Commands(click.Group):
             # click takes the pipe for the standard output, and ends without a word.
             if not _is_open(sys.stdout):
                 raise
-            rule = "a pipe that the command writes to must be read, got a broken pipe"
-            raise OnnxGatherError(rule) from None
+            raise OnnxGatherError(
+                "a pipe that the command writes to must be read, got a broken pipe"
+            ) from None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that the arguments start with.

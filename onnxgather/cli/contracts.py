@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
@@ -45,8 +38,9 @@ def check_contract_file(path: str) -> None:
     # The standard output has no ending, and gets JSON.
     if path == STANDARD or _ending(path) in _CONTENTS:
         return
-    rule = f"--contract must end in {either(_CONTENTS)} for a model"
-    raise click.UsageError(f"{rule}, got {path}")
+    raise click.UsageError(
+        f"--contract must end in {either(_CONTENTS)} for a model, got {path}"
+    )
 
 
 def is_guard(path: str | None) -> bool:
@@ -81,8 +75,9 @@ def contract_names(folder: str, models: Sequence[Source]) -> dict[str, str]:
     # there may have any name.
     is_folder = os.path.isdir(folder)
     if folder == STANDARD or (_ending(folder) in _CONTENTS and not is_folder):
-        rule = f"--contract must be a folder for {len(models)} models"
-        raise click.UsageError(f"{rule}, got {folder}")
+        raise click.UsageError(
+            f"--contract must be a folder for {len(models)} models, got {folder}"
+        )
     names = {model.path: model.inside for model in models}
     # Folders on several drives of Windows have no folder around them.
     with suppress(ValueError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from shlex import quote
 
 import click
@@ -20,28 +19,19 @@ from onnxgather.cli.converted import (
     ConvertOptions,
     converted_of,
 )
-from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import (
-    MODEL_ENDINGS,
-    WEBNN_ENDINGS,
-    Job,
-    Outputs,
-    plan,
-)
+from onnxgather.cli.examples import command
+from onnxgather.cli.outputs import MODEL_ENDINGS, WEBNN_ENDINGS, Job, Outputs, plan
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
     FileGathers,
-    JsonCommand,
     Reading,
     Source,
     gathers_in,
 )
-from onnxgather.cli.terminal import Interrupted, json_bytes
+from onnxgather.cli.terminal import Interrupted
 from onnxgather.core.checks import number_of
-from onnxgather.core.descriptors.feature_levels import (
-    FEATURE_LEVELS,
-)
+from onnxgather.core.descriptors.feature_levels import FEATURE_LEVELS
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import check_apart, first_missing_folder, is_model
 from onnxgather.core.options import OutOfRange
@@ -51,10 +41,8 @@ MOST_TOLD = 10
 """Of so many dispatches a line says which of their indices is out of range."""
 
 
-@click.command("convert", cls=JsonCommand, epilog=examples_of("convert"))
-@click.argument(
-    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
+@command("convert")
+@arguments.files("files", metavar="FILE...")
 @arguments.file(
     "-o",
     "--output",
@@ -85,11 +73,10 @@ MOST_TOLD = 10
 @arguments.flag(
     "--whole", help="Write each program as one model, all dispatches in order."
 )
-@click.option(
+@arguments.name_option(
     "--input",
     "resources",
     multiple=True,
-    metavar="NAME",
     help=(
         "With --whole: a resource that is a graph input.  [default: those with"
         " sourcePath]"
@@ -116,8 +103,10 @@ def convert_command(
     """
     options.check()
     if outputs.json_file == STANDARD == output:
-        rule = "--json must have a FILE, as --json=FILE"
-        raise click.UsageError(f"{rule}, where a model goes to the standard output")
+        raise click.UsageError(
+            "--json must have a FILE, as --json=FILE"
+            ", where a model goes to the standard output"
+        )
     if options.verify and not options.is_webnn:
         # No model is made where none can run.
         from onnxgather.proving.verify import check_runs_models
@@ -126,8 +115,8 @@ def convert_command(
     outputs.check_writable()
     batch = Batch(prints=False)
     work = Conversions(batch, options)
-    sources: list[Source] = []
-    jobs: list[Job] = []
+    sources = list[Source]()
+    jobs = list[Job]()
     with batch.errors_last():
         try:
             sources = batch.sources(files)
@@ -139,7 +128,16 @@ def convert_command(
             _convert_all(work, jobs, prints=outputs.json_file != STANDARD)
         except Interrupted as stop:
             _keep_stop(work, stop, len(jobs))
-    is_printed = outputs.write(batch, {"--json": partial(_manifest, work)})
+    errors = [
+        {"file": name or None, "error": str(error)} for name, error in batch.failures
+    ]
+    manifest = {
+        "schema": 1,
+        "files": work.rows,
+        "left_out": batch.left_out,
+        "errors": errors,
+    }
+    is_printed = outputs.write_json(batch, manifest)
     # The only file needs no count.
     is_batch = len(sources) > 1 or batch.left_out > 0
     if sources and is_batch and not is_printed:
@@ -161,16 +159,21 @@ def _read(
     program = gathers.program
     if program is None or (options.whole and program.model):
         if options.whole:
-            rule = "--whole must come with programs"
-            raise click.UsageError(f"{rule}, got {source.path}")
+            raise click.UsageError(
+                f"--whole must come with programs, got {source.path}"
+            )
         return gathers
     if options.whole and not program.commands and not program.resources:
-        rule = "must be a program with commands to be one model"
-        raise OnnxGatherError(f"{source.path}: {rule}, got descriptors alone")
+        raise OnnxGatherError(
+            f"{source.path}: must be a program with commands to be one model, got"
+            " descriptors alone"
+        )
     # Case: the model beside a model would have its name.
     if program.model and output is None and not options.is_webnn:
-        rule = "the new model must come with -o PATH"
-        raise OnnxGatherError(f"{source.path}: {rule}, as {source.path} is the input")
+        raise OnnxGatherError(
+            f"{source.path}: the new model must come with -o PATH, as {source.path} is"
+            " the input"
+        )
     policy = options.out_of_range or gathers.policy
     _check_convertible(work, program, policy)
     return gathers
@@ -179,8 +182,10 @@ def _read(
 def _tell_of_more(work: Conversions) -> None:
     """Tell how many dispatches have indices out of range, if not all were named."""
     if work.out_of_range > MOST_TOLD:
-        count = f"{work.out_of_range:,} dispatches have indices out of range"
-        work.batch.tell(f"{count}; the first {MOST_TOLD} of them are named above")
+        work.batch.tell(
+            f"{work.out_of_range:,} dispatches have indices out of range; the first"
+            f" {MOST_TOLD} of them are named above"
+        )
 
 
 def _jobs(
@@ -193,11 +198,12 @@ def _jobs(
         UsageError: As `plan`.
     """
     options = work.options
-    all_gathers: list[FileGathers] = []
-    for source in sources:
-        # A file that is named twice is there twice, so that the clash is seen.
-        if source.path in work.gathers:
-            all_gathers.append(replace(work.gathers[source.path], source=source))
+    # A file that is named twice is there twice, so that the clash is seen.
+    all_gathers = [
+        work.gathers[source.path]._replace(source=source)
+        for source in sources
+        if source.path in work.gathers
+    ]
     # Some gathers of a file may fail while others are read; such a file is read.
     unread = [path for path, _ in work.batch.failures if path not in work.gathers]
     endings = WEBNN_ENDINGS if options.is_webnn else MODEL_ENDINGS
@@ -299,20 +305,6 @@ def _counts(work: Conversions, sources: Sequence[Source]) -> str:
     return f"{number_of(len(sources), noun)}: {', '.join(parts)}"
 
 
-def _manifest(work: Conversions) -> bytes:
-    """Return what --json writes."""
-    errors = list[dict[str, str | None]]()
-    for name, error in work.batch.failures:
-        errors.append({"file": name or None, "error": str(error)})
-    manifest = {
-        "schema": 1,
-        "files": work.rows,
-        "left_out": work.batch.left_out,
-        "errors": errors,
-    }
-    return json_bytes(manifest)
-
-
 def _note_on_no_inputs(job: Job) -> str:
     """Return a sentence if the model of a whole program has no inputs, else nothing."""
     from onnxgather.core.programs.whole import inputs_to_name
@@ -323,8 +315,10 @@ def _note_on_no_inputs(job: Job) -> str:
     if not names:
         return ""
     options = " ".join(f"--input {quote(name)}" for name in names)
-    rule = "the model has no inputs, as the program contains all data"
-    return f"{job.source}: {rule}; to give it inputs, add {options}"
+    return (
+        f"{job.source}: the model has no inputs, as the program contains all data; to"
+        f" give it inputs, add {options}"
+    )
 
 
 def _check_convertible(work: Conversions, program: Program, policy: OutOfRange) -> None:

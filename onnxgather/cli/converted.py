@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click import UsageError
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import program_cases
@@ -26,12 +27,11 @@ from onnxgather.core.programs.program import Program
 from onnxgather.core.programs.writer import write_program_of_zeros
 
 if TYPE_CHECKING:
-    from onnxgather.core.lowering.webnn.steps import MLOperand
     from onnxgather.core.model.values import ModelProto
     from onnxgather.proving.verify import Verification
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConvertOptions:
     """The options of `onnxgather convert`, but those of files."""
 
@@ -82,24 +82,25 @@ class ConvertOptions:
             UsageError: They do not.
         """
         if self.resources and not self.whole:
-            raise click.UsageError("--input must come with --whole")
+            raise UsageError("--input must come with --whole")
         if not self.is_webnn:
             if self.form is not None:
-                raise click.UsageError(f"--form must come with --target {WEBNN}")
+                raise UsageError(f"--form must come with --target {WEBNN}")
             return
         source_of = click.get_current_context().get_parameter_source
         # Of a program for WebNN, the lowering has no target.
         for option in ("input", "opset", "threads"):
             parameter = "resources" if option == "input" else option
             if source_of(parameter) is not ParameterSource.DEFAULT:
-                rule = f"--{option} must not come with --target {WEBNN}"
-                raise click.UsageError(f"{rule}, as it is for ONNX models")
+                raise UsageError(
+                    f"--{option} must not come with --target {WEBNN}"
+                    ", as it is for ONNX models"
+                )
         if self.whole and self.form is not None:
-            raise click.UsageError("--form must not come with --whole")
+            raise UsageError("--form must not come with --whole")
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(NamedTuple):
     """A model, or a program for WebNN."""
 
     content: bytes
@@ -108,7 +109,7 @@ class Converted:
     verified: Verification | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Conversions:
     """The files to convert, and what became of them."""
 
@@ -173,7 +174,7 @@ def _model(work: Conversions, job: Job, desc: Descriptor) -> Converted:
         lowering["target"],
         _cases_of(work, job),
     )
-    return replace(converted, verified=verified)
+    return converted._replace(verified=verified)
 
 
 def _whole_model(work: Conversions, job: Job, program: Program) -> Converted:
@@ -191,7 +192,7 @@ def _whole_model(work: Conversions, job: Job, program: Program) -> Converted:
 
     with located(job.source):
         verified = verify_whole(converted.content, program, **lowering, inputs=inputs)
-    return replace(converted, verified=verified)
+    return converted._replace(verified=verified)
 
 
 def _checked(model: ModelProto) -> Converted:
@@ -204,7 +205,7 @@ def _checked(model: ModelProto) -> Converted:
     from onnxgather.core.model.write import check_model
 
     check_model(model)
-    inputs: dict[str, dict[str, Any]] = {}
+    inputs = dict[str, dict[str, Any]]()
     for name, value_type in values_of(model)[0].items():
         data_type = DIRECTML_NAMES.get(value_type.data_type, value_type.data_type)
         inputs[name] = {"type": data_type, "sizes": value_type.sizes}
@@ -215,15 +216,14 @@ def _webnn_program(work: Conversions, job: Job, desc: Descriptor) -> Converted:
     """Return the WebNN program of a descriptor: as a module, or as JSON."""
     from onnxgather.core.lowering.webnn.program import to_webnn
 
-    options = work.options
-    program = to_webnn(desc, work.policy(job.source), options.form or "bytes")
+    form = work.options.form or "bytes"
+    program = to_webnn(desc, work.policy(job.source), form)
     verified = None
-    if options.verify:
+    if work.options.verify:
         from onnxgather.proving.verify import proved_webnn
 
         verified = proved_webnn(program)
-    content = _webnn_text(job, program)
-    return Converted(content, _webnn_inputs(program.graph.inputs), verified)
+    return _webnn(job, program, verified)
 
 
 def _whole_webnn(work: Conversions, job: Job, program: Program) -> Converted:
@@ -237,23 +237,18 @@ def _whole_webnn(work: Conversions, job: Job, program: Program) -> Converted:
         from onnxgather.proving.verify_whole import verify_whole_webnn
 
         verified = verify_whole_webnn(program, policy)
-    inputs = _webnn_inputs(whole.graph.inputs)
-    return Converted(_webnn_text(job, whole), inputs, verified)
+    return _webnn(job, whole, verified)
 
 
-def _webnn_text(job: Job, program: Any) -> bytes:
-    if job.output.lower().endswith(".json"):
-        return program.to_json().encode()
-    return program.to_javascript().encode()
-
-
-def _webnn_inputs(operands: Sequence[MLOperand]) -> dict[str, dict[str, Any]]:
-    """Return the inputs of a WebNN graph as --json says them."""
-    inputs: dict[str, dict[str, Any]] = {}
-    for operand in operands:
-        data_type = operand.data_type.upper()
-        inputs[operand.name] = {"type": data_type, "sizes": operand.shape}
-    return inputs
+def _webnn(job: Job, program: Any, verified: Verification | None) -> Converted:
+    """Return a WebNN program as JSON or as a module, by the name of its file."""
+    is_json = job.output.lower().endswith(".json")
+    text = program.to_json() if is_json else program.to_javascript()
+    inputs = {
+        operand.name: {"type": operand.data_type.upper(), "sizes": operand.shape}
+        for operand in program.graph.inputs
+    }
+    return Converted(text.encode(), inputs, verified)
 
 
 def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:
@@ -268,25 +263,16 @@ def _cases_of(work: Conversions, job: Job) -> Sequence[Drawn]:
         work.cases_of = job.source
         work.cases = {}
         try:
-            _keep_cases(work, program, work.policy(job.source))
+            cases = program_cases(program, work.policy(job.source))
+            # Behind them are the cases of gathers without data, which are drawn.
+            for command, case in zip(program.dispatch_commands, cases, strict=False):
+                data = case.data
+                # Case: an index is out of range, so the array has what DirectML reads
+                # behind the elements. An input of a model has the elements alone.
+                if case.descriptor != command.descriptor:
+                    data = elements(case.descriptor.input_tensor, data).copy()
+                arrays = Drawn(command.path, data, case.indices)
+                work.cases.setdefault(command.dispatchable, []).append(arrays)
         except FileFormatError as error:
             work.batch.tell(f"{error}; so the models run with drawn data alone")
     return work.cases.get(job.name, ())
-
-
-def _keep_cases(work: Conversions, program: Program, policy: OutOfRange) -> None:
-    """Keep the arrays of each dispatch of a program.
-
-    Raises:
-        FileFormatError: The program cannot run.
-    """
-    cases = program_cases(program, policy)
-    # Behind them are the cases of gathers without data, which are drawn.
-    for command, case in zip(program.dispatch_commands, cases, strict=False):
-        data = case.data
-        # Case: an index is out of range, so the array has what DirectML reads behind
-        # the elements. An input of a model has the elements alone.
-        if case.descriptor != command.descriptor:
-            data = elements(case.descriptor.input_tensor, data).copy()
-        arrays = Drawn(command.path, data, case.indices)
-        work.cases.setdefault(command.dispatchable, []).append(arrays)

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click import UsageError
 
 from onnxgather.checking.cases import drawn_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import (
     Batch,
-    JsonCommand,
     Reading,
     case_with_inputs,
     check_has_gather,
     notes_on_drawn,
     refuse_for_model,
 )
-from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.terminal import Progress, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import GOOD, NOT_RUN, UNUSABLE, OnnxGatherError
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from onnxgather.core.programs.program import Program
 
 
-@click.command("doctor", cls=JsonCommand, epilog=examples_of("doctor"))
+@command("doctor")
 @arguments.lanes
 @arguments.json_file("findings")
 @arguments.as_records(lanes=Lanes, outputs=Outputs)
@@ -53,13 +51,10 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     lanes.check_paths()
     outputs.check_writable()
     checkup = examine(
-        lanes.pythons,
-        lanes.plugins,
-        timeout=lanes.timeout,
-        adapters=lanes.adapters,
+        lanes.pythons, lanes.plugins, timeout=lanes.timeout, adapters=lanes.adapters
     )
     batch = Batch(prints=False)
-    is_printed = outputs.write(batch, {"--json": partial(json_bytes, checkup)})
+    is_printed = outputs.write_json(batch, checkup)
     if not is_printed:
         say(str(checkup), as_is=True)
     return batch.finish([checkup.exit_code])
@@ -73,8 +68,7 @@ def _lane(text: str) -> tuple[str, str | None]:
         return parse_lane(text)
 
 
-@dataclass(frozen=True, slots=True)
-class ReproOptions:
+class ReproOptions(NamedTuple):
     """The options that say which case may differ, and where."""
 
     name: str | None
@@ -90,8 +84,7 @@ class ReproOptions:
     target: Target | None
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(NamedTuple):
     """A case that may differ on a lane."""
 
     case: Case
@@ -102,12 +95,10 @@ class Suspect:
     """Cases that may differ where that one is right."""
 
 
-@click.command("repro", epilog=examples_of("repro"))
-@click.argument("source", type=arguments.FILE, metavar="SOURCE")
+@command("repro", click.Command)
+@arguments.argument("source", metavar="SOURCE")
 @arguments.folder("-o", "--output", required=True, help="The folder.")
-@click.option(
-    "--case", "name", metavar="NAME", help="Which case of a program or a report."
-)
+@arguments.name_option("--case", "name", help="Which case of a program or a report.")
 @click.option(
     "--lane",
     type=_lane,
@@ -208,8 +199,7 @@ def _check_lane(options: ReproOptions) -> None:
 
     for name, path in options.adapters.items():
         if options.lane is None or options.lane[0].partition("@")[0] != name:
-            rule = f"--adapter {name}={path} must come with --lane {name}"
-            raise click.UsageError(rule)
+            raise UsageError(f"--adapter {name}={path} must come with --lane {name}")
     if options.lane is None:
         return
     name, _ = options.lane
@@ -240,7 +230,7 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
     opset = DEFAULT_OPSET
     if reported is not None and reported.opset is not None:
         opset = reported.opset
-    return Lanes(pythons, plugins, timeout, [name], options.adapters, opset)
+    return Lanes(pythons, plugins, options.adapters, timeout, [name], opset)
 
 
 def _suspect(
@@ -262,8 +252,10 @@ def _suspect(
     batch = Batch()
     program = batch.program_of(source, reading)
     if program is None:
-        rule = "an ONNX model that onnxgather did not write must come with --node"
-        raise OnnxGatherError(f"{source}: {rule}, got none")
+        raise OnnxGatherError(
+            f"{source}: an ONNX model that onnxgather did not write must come with"
+            " --node, got none"
+        )
     return _of_program(batch, program, reading, options)
 
 
@@ -274,8 +266,10 @@ def _of_node(
     from onnxgather.extracting.extract import case_of_node
 
     if options.name or options.out_of_range or options.target:
-        rule = "--case, --out-of-range and --target must come without --node"
-        raise click.UsageError(f"{rule}, as a node runs as it is in ONNX")
+        raise UsageError(
+            "--case, --out-of-range and --target must come without --node"
+            ", as a node runs as it is in ONNX"
+        )
     with foreseen(f"{source}: cannot be read"):
         case = case_of_node(source, reading.arrays(), reading.node, timeout)
     return Suspect(case, "portable")
@@ -291,11 +285,11 @@ def _of_report(
     from onnxgather.checking.repro import plan
 
     if options.out_of_range:
-        raise click.UsageError(
+        raise UsageError(
             "--out-of-range must come without a report, as its cases have it"
         )
     if reading.inputs is not None:
-        raise click.UsageError(
+        raise UsageError(
             "--inputs must come without a report, as its cases have theirs"
         )
     if options.lane is None and plan.nothing_wrong(report, options.name):
@@ -311,16 +305,15 @@ def _of_report(
             )
     else:
         # A lane that is named need not be in the report.
-        lane_name, _ = options.lane
-        for info in report.lanes:
-            if info.name == lane_name:
-                reported = info
-                break
+        named = [info for info in report.lanes if info.name == options.lane[0]]
+        reported = next(iter(named), None)
     # A report never names a program to start.
     if reported is not None and reported.adapter is not None and not options.adapters:
         option = f"--adapter {reported.provider}={reported.adapter}"
-        rule = f"{source}: lane {shown(reported.name)} needs its adapter"
-        raise OnnxGatherError(f"{rule}, such as --lane {reported.name} {option}")
+        raise OnnxGatherError(
+            f"{source}: lane {shown(reported.name)} needs its adapter"
+            f", such as --lane {reported.name} {option}"
+        )
     target = options.target
     if target is None and reported is not None:
         target = reported.target
@@ -343,7 +336,7 @@ def _of_program(
         refuse_for_model(option, program.path)
     if reading.inputs is not None:
         if options.name is not None:
-            raise click.UsageError("--case must come without --inputs")
+            raise UsageError("--case must come without --inputs")
         case = case_with_inputs(program, reading, policy)
         return Suspect(case, options.target)
 

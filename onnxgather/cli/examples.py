@@ -5,6 +5,12 @@ They run as they stand in the root of a checkout.
 
 from __future__ import annotations
 
+from typing import Any
+
+import click
+
+from onnxgather.cli.sources import JsonCommand
+
 EXAMPLES = {
     "audit": """\
 onnxgather audit models/networks/keywords.onnx
@@ -76,3 +82,15 @@ def examples_of(command: str) -> str:
     """
     lines = [f"  {line}" for line in EXAMPLES[command].splitlines()]
     return "\n".join(["\b", "Examples:", *lines])
+
+
+def command(name: str, kind: type[click.Command] = JsonCommand, words: str = "") -> Any:
+    """Return the decorator of a command, whose help ends with its examples.
+
+    Args:
+        name: Its name.
+        kind: The class of the command.
+        words: What its help says before the examples.
+    """
+    epilog = f"{words}\n{examples_of(name)}"
+    return click.command(name, cls=kind, epilog=epilog)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from onnxgather.cli import arguments
-from onnxgather.cli.examples import examples_of
+from onnxgather.cli.examples import command
 from onnxgather.cli.outputs import Outputs, check_no_terminal, write_in_pieces
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
-from onnxgather.cli.terminal import Progress, json_bytes, say
+from onnxgather.cli.sources import STANDARD, Batch, Source, each_once
+from onnxgather.cli.terminal import Progress, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.checks import number_of
 from onnxgather.core.errors import FINDINGS, GOOD, OnnxGatherError
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from onnxgather.auditing.hardening.verify import Verified
 
 
-@dataclass(frozen=True, slots=True)
-class HardenOptions:
+class HardenOptions(NamedTuple):
     """The arguments and options of `onnxgather harden`."""
 
     paths: tuple[str, ...]
@@ -49,8 +47,7 @@ class HardenOptions:
         return self.outputs.json_file == STANDARD
 
 
-@dataclass(frozen=True, slots=True)
-class _Hardening:
+class _Hardening(NamedTuple):
     """What became of a model."""
 
     model: str
@@ -85,10 +82,8 @@ class _Hardening:
         return f"{self.model} -> {self.output}: {nodes} rewritten"
 
 
-@click.command("harden", cls=JsonCommand, epilog=examples_of("harden"))
-@click.argument(
-    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
-)
+@command("harden")
+@arguments.files("paths", metavar="MODEL...")
 @arguments.file(
     "-o",
     "--output",
@@ -159,8 +154,7 @@ def _harden_one(options: HardenOptions, batch: Batch, model: str) -> int:
     if not options.prints_json:
         rule = hardening_rule(options.out_of_range)
         _say_effect(hardening, "the model" if prints_model else output, rule)
-    contents = {"--json": partial(json_bytes, hardening.record)}
-    options.outputs.write(batch, contents)
+    options.outputs.write_json(batch, hardening.record)
     return batch.finish([hardening.exit_code])
 
 
@@ -195,7 +189,7 @@ def _harden_all(options: HardenOptions, batch: Batch, sources: Sequence[Source])
     record: dict[str, Any] = {"models": [each.record for each in hardenings]}
     if batch.failures:
         record["unusable"] = [str(error) for _, error in batch.failures]
-    options.outputs.write(batch, {"--json": partial(json_bytes, record)})
+    options.outputs.write_json(batch, record)
     return batch.finish([each.exit_code for each in hardenings])
 
 
@@ -221,15 +215,10 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
             raise OnnxGatherError(
                 f"{folder} must be outside of {path}, whose models are hardened"
             )
-    targets = dict[str, str]()
-    identities = set[str]()
-    for source in sources:
-        # A model that is named twice is hardened once.
-        identity = os.path.abspath(source.path)
-        if identity in identities:
-            continue
-        identities.add(identity)
-        targets[source.path] = os.path.join(folder, source.inside)
+    targets = {
+        source.path: os.path.join(folder, source.inside)
+        for source in each_once(sources)
+    }
     # A model that is read would be replaced, or be hardened twice.
     for model in targets:
         if is_in(model, folder):
@@ -241,10 +230,7 @@ def _targets(options: HardenOptions, sources: Sequence[Source]) -> dict[str, str
 
 def _files_read(options: HardenOptions) -> list[str]:
     """Return the files that are read beside the models."""
-    files = [*options.given.files]
-    if options.inputs is not None:
-        files.append(options.inputs)
-    return files
+    return [*options.given.files, *filter(None, [options.inputs])]
 
 
 def _hardened(
@@ -278,34 +264,21 @@ def _hardened(
     # What became of the model was printed before, as the checks take long.
     if not options.verify:
         return hardening
+    from onnxgather.auditing.hardening.verify import Verified
     from onnxgather.auditing.hardening.verify import verify as verify_model
 
-    checks = partial(verify_model, premises, result, rule, arrays)
-    verified = _verified(checks, options.prints_json, output == STANDARD)
-    return replace(hardening, verified=verified)
-
-
-def _verified(
-    checks: Callable[..., Iterator[Verified]], prints_json: bool, prints_model: bool
-) -> list[Verified]:
-    """Return the results of the checks of a hardened model; print each at once.
-
-    Args:
-        checks: It yields the results, and calls its argument `tried` after each run.
-        prints_json: Whether the standard output is for JSON, so no result is printed.
-        prints_model: Whether the standard output is for the model.
-    """
-    results: list[Verified] = []
+    verified = list[Verified]()
     with closing(Progress()) as progress:
         count_run = partial(progress.count, "Runs tried:")
-        for result in checks(tried=count_run):
-            results.append(result)
-            if prints_json:
+        for check in verify_model(premises, result, rule, arrays, tried=count_run):
+            verified.append(check)
+            if options.prints_json:
                 continue
-            holds = "holds" if result.holds else "does not hold"
+            holds = "holds" if check.holds else "does not hold"
             progress.clear()
-            say(f"{result.check}: {holds}: {result.said}", err=prints_model)
-    return results
+            # Each result is printed at once, apart from the model.
+            say(f"{check.check}: {holds}: {check.said}", err=output == STANDARD)
+    return hardening._replace(verified=verified)
 
 
 def _say_effect(hardening: _Hardening, name: str, rule: OutOfRange | int) -> None:
@@ -325,8 +298,8 @@ def _say_effect(hardening: _Hardening, name: str, rule: OutOfRange | int) -> Non
         effects.append(f"returns {_returned_value(rule)}")
     if scatters:
         effects.append("drops the write of a scatter")
-    sentence = f"{name} no longer fails on a bad index"
-    say(f"{sentence}; it {' and '.join(effects)}.", err=True)
+    effect = " and ".join(effects)
+    say(f"{name} no longer fails on a bad index; it {effect}.", err=True)
 
 
 def _still_failing(hardenings: Sequence[_Hardening]) -> str:

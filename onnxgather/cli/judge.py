@@ -7,33 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-import msgspec
 
 from onnxgather.cli import arguments
-from onnxgather.cli.check import HELP_ON_STATES
+from onnxgather.cli.check import HELP_ON_STATES, Reporting
 from onnxgather.cli.choice import Choice
-from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import Outputs, codes
-from onnxgather.cli.sources import Batch, JsonCommand
+from onnxgather.cli.examples import command
+from onnxgather.cli.outputs import Outputs
+from onnxgather.cli.sources import Batch
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeOptions:
+@dataclass(frozen=True)
+class JudgeOptions(Reporting):
     """The arguments and options of `onnxgather judge`."""
 
     exported: str
     """The folder of the export."""
     answers: str
     """The folder of the answers."""
-    choice: Choice
-    known: arguments.KnownFiles
-    outputs: Outputs
-    with_paths: bool
 
 
-@click.command(
-    "judge", cls=JsonCommand, epilog=f"{HELP_ON_STATES}\n{examples_of('judge')}"
-)
+@command("judge", words=HELP_ON_STATES)
 @click.argument("exported", type=arguments.FOLDER, metavar="EXPORT")
 @click.argument("answers", type=arguments.FOLDER, metavar="ANSWERS")
 @arguments.choice()
@@ -50,7 +43,6 @@ def judge_command(**values: Any) -> int:
     """
     from onnxgather.checking.corpus.exported import read_export
     from onnxgather.checking.lanes.answers import RUNTIME_FILE, AnswersLane
-    from onnxgather.checking.report import without_paths
     from onnxgather.checking.run import check_all
 
     options = JudgeOptions(**values)
@@ -78,13 +70,4 @@ def judge_command(**values: Any) -> int:
             planned=planned,
             stop=lambda: batch.stop.name if batch.stop else None,
         )
-        report = msgspec.structs.replace(
-            report,
-            shard=options.choice.shard_text,
-            no_known=bool(options.known.no_known),
-        )
-        shown = report
-        if not options.with_paths:
-            shown = without_paths(report)
-        outputs.write_report(batch, report, shown, before)
-        return batch.finish(codes(report))
+        return options.finish(batch, report, before)

@@ -66,7 +66,7 @@ def lesson_page(
         "start": escape(heading[:-_END]),
         "end": escape(heading[-_END:]),
     }
-    data: dict[str, Any] = {
+    data = {
         "file": name,
         "gathers": lessons,
         "commands": commands,
@@ -95,7 +95,9 @@ def lesson(
         DescriptorError: The arrays do not fit their tensors.
     """
     picture = None
-    if _largest_tensor(desc) <= LARGEST_OUTPUT:
+    tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
+    largest = max(math.prod(tensor.array_shape) for tensor in tensors)
+    if largest <= LARGEST_OUTPUT:
         data, indices = arrays or _example(desc)
         picture = picture_of(desc, data, indices, description.out_of_range)
     return {
@@ -107,12 +109,6 @@ def lesson(
         "index_type": desc.indices_tensor.data_type.name,
         **facts_of([description]),
     }
-
-
-def _largest_tensor(desc: Descriptor) -> int:
-    """Return the number of elements of the largest tensor."""
-    tensors = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
-    return max(math.prod(tensor.array_shape) for tensor in tensors)
 
 
 def _example(desc: Descriptor) -> tuple[Array, Array]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click import UsageError
 from msgspec.structs import asdict
 
 from onnxgather.cli import arguments
@@ -22,13 +22,10 @@ from onnxgather.cli.contracts import (
     is_guard,
     without_model,
 )
-from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import (
-    Folder,
-    Outputs,
-)
+from onnxgather.cli.examples import command
+from onnxgather.cli.outputs import Folder, Outputs
 from onnxgather.cli.processes import finished
-from onnxgather.cli.sources import STANDARD, Batch, JsonCommand, Source
+from onnxgather.cli.sources import STANDARD, Batch, each_once
 from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
 from onnxgather.core.errors import FINDINGS, printable
@@ -42,11 +39,9 @@ if TYPE_CHECKING:
     from onnxgather.auditing.output.way_to_gather import WayStep
     from onnxgather.auditing.records import Audit
     from onnxgather.core.model.given_inputs import GivenArray
-    from onnxgather.extracting.extract import Extracted
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
+class AuditOptions(NamedTuple):
     """The arguments and options of `onnxgather audit`."""
 
     paths: tuple[str, ...]
@@ -83,10 +78,8 @@ class AuditOptions:
         return not self.inputs_format.suffix
 
 
-@click.command("audit", cls=JsonCommand, epilog=examples_of("audit"))
-@click.argument(
-    "paths", nargs=-1, required=True, type=arguments.FILE, metavar="MODEL..."
-)
+@command("audit")
+@arguments.files("paths", metavar="MODEL...")
 @arguments.file("--inputs", help="The model's inputs, as .npz; the model then runs.")
 @arguments.given
 @arguments.no_negative
@@ -155,9 +148,11 @@ def audit_command(**values: Any) -> int:
     --shape, --range, --tokenizer, --assume and --inputs tell more. A gather out of
     range, or one that the DirectML provider refuses, is a finding.
     """  # noqa: E501
+    from onnxgather.auditing.output.findings import AuditReport
+
     options = AuditOptions(**values)
     batch = Batch(prints=False)
-    sources = _models(options, batch)
+    sources = each_once(batch.sources(options.paths, ".onnx"))
     models = [source.path for source in sources]
     # A folder or a pattern is a list of models, even if it names only one.
     is_single = len(models) == 1 and models == [*dict.fromkeys(options.paths)]
@@ -175,9 +170,17 @@ def audit_command(**values: Any) -> int:
         return batch.finish()
     external_files = chain.from_iterable(audit.files for audit in audits.values())
     outputs.check_apart(external_files)
-    not_audited = _not_audited(batch, models, audits)
+    # The failure of an interruption has no name: it is that of no path.
+    failed = {name for name, _ in batch.failures if name}
+    not_audited = failed.union(models) - audits.keys()
     named = _named_paths(options, is_single)
-    report = _report(options, batch, audits, baseline, len(not_audited), named)
+    counted = {*chain.from_iterable(options.fail_on)}
+    findings = {
+        model: baseline.findings(model, finished_audit.audit, counted)
+        for model, finished_audit in audits.items()
+    }
+    unusable = [str(error) for _, error in batch.failures]
+    report = AuditReport(audits, findings, unusable, len(not_audited), named)
     contents = _contents(outputs, report, is_single, baseline)
     if contracts:
         contents["--contract"] = partial(contracts_folder, contracts, audits)
@@ -203,7 +206,6 @@ def audit_command(**values: Any) -> int:
     if outputs.write_baseline_file:
         return batch.finish()
     not_judged = any(finished.audit.not_judged for finished in audits.values())
-    counted = {*chain.from_iterable(options.fail_on)}
     if not_judged and arguments.NOT_JUDGED in counted:
         return batch.finish([FINDINGS])
     if any(finding.is_new for finding in report.every):
@@ -244,22 +246,10 @@ def _check_writable(
     outputs.check_writable(folders)
 
 
-def _models(options: AuditOptions, batch: Batch) -> list[Source]:
-    """Return the models; a model that is named twice is there once."""
-    # Two paths of one file differ, so the full paths are compared.
-    sources = dict[str, Source]()
-    for source in batch.sources(options.paths, ".onnx"):
-        sources.setdefault(os.path.abspath(source.path), source)
-    return [*sources.values()]
-
-
 def _inputs(options: AuditOptions, models: Sequence[str]) -> list[str]:
     """Return the files that the command reads, without the external data of models."""
-    inputs = [*models, *options.given.files]
-    for file in (options.inputs, options.baseline):
-        if file:
-            inputs.append(file)
-    return inputs
+    given = (options.inputs, options.baseline)
+    return [*models, *options.given.files, *filter(None, given)]
 
 
 def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) -> None:
@@ -272,12 +262,12 @@ def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) 
     outputs = options.outputs
     outputs.check_apart(_inputs(options, models))
     if "--write-inputs" in outputs.by_option and not is_single:
-        raise click.UsageError("--write-inputs must be given with one model")
+        raise UsageError("--write-inputs must be given with one model")
     if outputs.contract_file is not None and is_single:
         check_contract_file(outputs.contract_file)
     _check_usage_of_inputs(options)
     if options.baseline and outputs.write_baseline_file:
-        raise click.UsageError(
+        raise UsageError(
             "--baseline must come without --write-baseline, which compares with"
             " FILE too"
         )
@@ -291,12 +281,10 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
     """
     path = options.outputs.write_inputs_file
     if path is None:
-        for option, is_given in (
-            ("--for", options.tool is not None),
-            ("--boundary", options.boundary),
-        ):
-            if is_given:
-                raise click.UsageError(f"{option} must come with --write-inputs")
+        if options.tool is not None:
+            raise UsageError("--for must come with --write-inputs")
+        if options.boundary:
+            raise UsageError("--boundary must come with --write-inputs")
         return
 
     if options.writes_folder_of_inputs:
@@ -306,8 +294,7 @@ def _check_usage_of_inputs(options: AuditOptions) -> None:
     suffix = options.inputs_format.suffix
     if path != STANDARD and not path.lower().endswith(suffix):
         reader = "without --for" if options.tool is None else f"for {options.tool}"
-        rule = f"--write-inputs must end in {suffix} {reader}"
-        raise click.UsageError(f"{rule}, got {path}")
+        raise UsageError(f"--write-inputs must end in {suffix} {reader}, got {path}")
 
 
 def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
@@ -319,7 +306,7 @@ def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
     from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ
 
     if path == STANDARD:
-        raise click.UsageError(
+        raise UsageError(
             "--write-inputs must be a folder, as there are several files, got -"
         )
     suffixes = {row.suffix for row in (NPZ, *INPUT_FORMATS.values()) if row.suffix}
@@ -327,8 +314,7 @@ def _check_folder_of_inputs(options: AuditOptions, path: str) -> None:
     # A folder that is there may have any name.
     if suffix.lower() in suffixes and not os.path.isdir(path):
         reason = "with --boundary" if options.tool is None else f"for {options.tool}"
-        rule = f"--write-inputs must be a folder {reason}"
-        raise click.UsageError(f"{rule}, got {path}")
+        raise UsageError(f"--write-inputs must be a folder {reason}, got {path}")
 
 
 def _baseline(options: AuditOptions) -> Baseline:
@@ -386,15 +372,6 @@ def _audited(
     return FinishedAudit(audited.audit, files, pictures, kept, ways)
 
 
-def _not_audited(
-    batch: Batch, models: Sequence[str], audits: Mapping[str, FinishedAudit]
-) -> set[str]:
-    """Return the models without an audit, and the paths that name no model."""
-    # The failure of an interruption has no name: it is that of no path.
-    failed = {name for name, _ in batch.failures if name}
-    return (failed | {*models}) - audits.keys()
-
-
 def _named_paths(options: AuditOptions, is_single: bool) -> NamedPaths:
     """Return the paths of the command, which the commands to run next name again."""
     from onnxgather.auditing.output.text import NamedPaths
@@ -407,26 +384,6 @@ def _named_paths(options: AuditOptions, is_single: bool) -> NamedPaths:
     if contract is not None and not contract.lower().endswith(".json"):
         contract = None
     return NamedPaths((), contract, assume)
-
-
-def _report(
-    options: AuditOptions,
-    batch: Batch,
-    audits: Mapping[str, FinishedAudit],
-    baseline: Baseline,
-    left_out: int,
-    named: NamedPaths,
-) -> AuditReport:
-    """Return the audits with their findings, and the errors of the other models."""
-    from onnxgather.auditing.output.findings import AuditReport
-
-    counted = {*chain.from_iterable(options.fail_on)}
-    findings = {
-        model: baseline.findings(model, finished_audit.audit, counted)
-        for model, finished_audit in audits.items()
-    }
-    unusable = [str(error) for _, error in batch.failures]
-    return AuditReport(audits, findings, unusable, left_out, named)
 
 
 def _contents(
@@ -442,7 +399,7 @@ def _contents(
 
     first = next(iter(report.models.values()))
     contract_file = outputs.contract_file or STANDARD
-    contents: dict[str, Callable[[], bytes | Folder]] = {
+    return {
         "--json": lambda: json_bytes(_record(report, is_single, baseline)),
         "--junit": partial(audit_junit, report),
         "--markdown": partial(audit_markdown, report, baseline),
@@ -450,7 +407,6 @@ def _contents(
         "--html": partial(audit_page, report.models, report.left_out),
         "--contract": partial(contract_content, contract_file, first),
     }
-    return contents
 
 
 def _input_files(
@@ -494,9 +450,10 @@ def _record(report: AuditReport, is_single: bool, baseline: Baseline) -> dict[st
         (single,) = report.models.values()
         record = _record_of_model(single.audit)
     else:
-        rows = list[dict[str, Any]]()
-        for model, finished_audit in report.models.items():
-            rows.append({"model": model, **_record_of_model(finished_audit.audit)})
+        rows = [
+            {"model": model, **_record_of_model(finished_audit.audit)}
+            for model, finished_audit in report.models.items()
+        ]
         record = {"schema": 3, "verdict": report_verdict(report), "models": rows}
         if report.unusable:
             record["unusable"] = report.unusable
@@ -540,10 +497,10 @@ def _say(
         say(line, as_is=True)
 
 
-@click.command("extract", cls=JsonCommand, epilog=examples_of("extract"))
-@click.argument("model", type=arguments.FILE, metavar="MODEL")
-@click.option(
-    "--node", metavar="NAME", help="The gather of that name, or with such an output."
+@command("extract")
+@arguments.argument("model", metavar="MODEL")
+@arguments.name_option(
+    "--node", help="The gather of that name, or with such an output."
 )
 @arguments.flag("--all", "every", help="Every gather.")
 @arguments.file("--inputs", required=True, help="The model's inputs, as .npz.")
@@ -571,7 +528,7 @@ def extract_command(
 
     is_named = node is not None
     if every == is_named:
-        raise click.UsageError("give either --node NAME or --all")
+        raise UsageError("give either --node NAME or --all")
     outputs.check_apart_from_models([model, inputs])
     outputs.check_writable()
     check_outside([inputs], output)
@@ -579,19 +536,14 @@ def extract_command(
     with foreseen(f"{model}: cannot be read"):
         gathers = write(model, read_inputs(inputs), output, node, force)
     record = {"model": model, "output": output, "gathers": gathers}
-    is_printed = outputs.write(batch, {"--json": partial(json_bytes, record)})
+    is_printed = outputs.write_json(batch, record)
     if not is_printed:
-        _say_extracted(gathers, model, output)
+        for gather in gathers:
+            name = f"{gather.place}: {gather.operator} {gather.node!r}"
+            if gather.left_out:
+                say(f"left out: {name}: {gather.left_out}")
+            if gather.cropped:
+                say(f"cropped: {name}: {gather.cropped}")
+        written = sum(gather.folder is not None for gather in gathers)
+        say(f"{model} -> {output}: {written} of {len(gathers)} gathers")
     return batch.finish()
-
-
-def _say_extracted(gathers: Sequence[Extracted], model: str, output: str) -> None:
-    """Print which gathers were left out or cropped, and how many were written."""
-    for gather in gathers:
-        name = f"{gather.place}: {gather.operator} {gather.node!r}"
-        if gather.left_out:
-            say(f"left out: {name}: {gather.left_out}")
-        if gather.cropped:
-            say(f"cropped: {name}: {gather.cropped}")
-    written = sum(gather.folder is not None for gather in gathers)
-    say(f"{model} -> {output}: {written} of {len(gathers)} gathers")

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -86,8 +78,7 @@ def _write_folder(batch: Batch, folder: str, files: Folder, force: bool) -> None
         batch.tell(f"written: {folder}, {number_of(written, 'file')}")
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(NamedTuple):
     """The files that a command writes; None is a file that no option names."""
 
     json_file: str | None = None
@@ -104,10 +95,9 @@ class Outputs:
     def by_option(self) -> dict[str, str]:
         """The files that options name, by the options."""
         files = dict[str, str]()
-        for field in fields(self):
+        for field, file in self._asdict().items():
             # The field `write_known_file` is the option --write-known.
-            words = field.name.removesuffix("_file").replace("_", "-")
-            file = getattr(self, field.name)
+            words = field.removesuffix("_file").replace("_", "-")
             if file is not None:
                 files[f"--{words}"] = file
         return files
@@ -194,6 +184,10 @@ class Outputs:
                 say(content, end="" if content.endswith(b"\n") else "\n")
         return bool(printed)
 
+    def write_json(self, batch: Batch, value: object) -> bool:
+        """Write a value as JSON; return what `write` returns."""
+        return self.write(batch, {"--json": partial(json_bytes, value)})
+
     def write_report(
         self, batch: Batch, report: Report, shown: Report, before: Sequence[Known] = ()
     ) -> None:
@@ -234,8 +228,7 @@ def codes(report: Report) -> Iterator[int]:
         yield NOT_RUN
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A gather or a program, and the file that is made of it: a model or a program."""
 
     source: str
@@ -303,9 +296,9 @@ WEBNN_ENDINGS = (".mjs", ".json")
 def plan(
     all_gathers: Sequence[FileGathers],
     output: str | None,
-    unread: Sequence[str] = (),
-    whole: bool = False,
-    endings: Sequence[str] = MODEL_ENDINGS,
+    unread: Sequence[str],
+    whole: bool,
+    endings: Sequence[str],
 ) -> list[Job]:
     """Return the files to write: a model for each gather.
 
@@ -340,7 +333,7 @@ def plan(
     named_files = [(job.output, job.place) for job in jobs]
     sentences = clashes(named_files, inputs)
     return [
-        replace(job, is_named=job.output == output, clash=sentence)
+        job._replace(is_named=job.output == output, clash=sentence)
         for job, sentence in zip(jobs, sentences, strict=True)
     ]
 
@@ -358,14 +351,16 @@ def _only_file(output: str | None, models: int, endings: Sequence[str]) -> str |
     file_endings = (*MODEL_ENDINGS, *WEBNN_ENDINGS, ".js")
     is_of_others = ending in file_endings and ending not in endings
     if is_of_others and not os.path.exists(output):
-        rule = f"--output must be a folder or end in {' or '.join(endings)}"
-        raise click.UsageError(f"{rule}, got {output}")
+        raise click.UsageError(
+            f"--output must be a folder or end in {' or '.join(endings)}, got {output}"
+        )
     is_file = output == STANDARD or ending in endings
     if not is_file or os.path.isdir(output):
         return None
     if models > 1:
-        rule = f"--output must be a folder for {models} models"
-        raise click.UsageError(f"{rule}, got {output}")
+        raise click.UsageError(
+            f"--output must be a folder for {models} models, got {output}"
+        )
     if endings == MODEL_ENDINGS:
         check_no_terminal(output)
     return output
@@ -414,7 +409,7 @@ def _jobs(
         is_model_file = ending in MODEL_ENDINGS
         if is_of_model and is_model_file and output != STANDARD:
             program = os.path.splitext(model)[0] + ".json"
-            yield replace(job, output=program, is_beside=True)
+            yield job._replace(output=program, is_beside=True)
 
 
 def _target(source: Source, stem: str | None, output: str | None, ending: str) -> str:

@@ -53,16 +53,17 @@ def finished(
                         # The other items may have enough memory.
                         if total == 1:
                             raise
-                        text = "there is not enough memory, or its process was ended"
-                        raise OnnxGatherError(f"{item}: {text}") from None
+                        raise OnnxGatherError(
+                            f"{item}: there is not enough memory, or its process was"
+                            " ended"
+                        ) from None
                     except OSError as error:
                         raise OnnxGatherError(f"{item}: {reason(error)}") from None
     except Interrupted as stop:
         batch.stop = stop
         with batch.step(""):
             count = f"{len(done):,} of {number_of(total, noun)}"
-            sentence = f"interrupted by {stop.name} after {count}"
-            raise OnnxGatherError(sentence) from None
+            raise OnnxGatherError(f"interrupted by {stop.name} after {count}") from None
     return done
 
 

@@ -6,9 +6,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from glob import glob
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -65,8 +65,7 @@ PROGRAM_ENDING = ".json"
 _BEST_TO_WORST = (GOOD, NOT_RUN, FINDINGS, UNUSABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A file with a program or an ONNX model."""
 
     path: str
@@ -77,8 +76,16 @@ class Source:
     """Whether the user named the file, and not a folder around it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+def each_once(sources: Iterable[Source]) -> list[Source]:
+    """Return the sources; a file that is named twice is there once."""
+    by_path = dict[str, Source]()
+    # Two paths of one file differ, so the full paths are compared.
+    for source in sources:
+        by_path.setdefault(os.path.abspath(source.path), source)
+    return [*by_path.values()]
+
+
+class Reading(NamedTuple):
     """The options that say how programs and ONNX models are read."""
 
     allow_outside: bool = False
@@ -87,9 +94,7 @@ class Reading:
     """The name of the only gather of a model that counts; None for all."""
     inputs: str | None = None
     """The file of a model's inputs."""
-    shapes: Mapping[str, Sequence[int]] = field(
-        default_factory=dict[str, Sequence[int]]
-    )
+    shapes: Mapping[str, Sequence[int]] = {}
     """The sizes of a model's inputs, by name."""
 
     def check_models(self, *paths: str) -> None:
@@ -123,8 +128,7 @@ class Reading:
         return read_inputs(self.inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class FileGathers:
+class FileGathers(NamedTuple):
     """The gathers of a program or of an ONNX model."""
 
     source: Source
@@ -135,7 +139,7 @@ class FileGathers:
     program: Program | None = None
     """The program, perhaps of a model that onnxgather wrote; None if the gathers are
     those of an ONNX model of others."""
-    stems: Mapping[str, str] = field(default_factory=dict[str, str])
+    stems: Mapping[str, str] = {}
     """How the files of the gathers of a model are named, as extract names their
     folders."""
 
@@ -177,8 +181,9 @@ def refuse_for_model(option: str, path: str) -> None:
         UsageError: There is such an option.
     """
     if option:
-        rule = f"{option} must not come with {path}"
-        raise click.UsageError(f"{rule}, as a model runs as it is")
+        raise click.UsageError(
+            f"{option} must not come with {path}, as a model runs as it is"
+        )
 
 
 def placed(path: str, where: str) -> str:
@@ -186,8 +191,7 @@ def placed(path: str, where: str) -> str:
     return f"{path}: {where}" if where else path
 
 
-@dataclass(frozen=True, slots=True)
-class FileCases:
+class FileCases(NamedTuple):
     """The cases of a program or of an ONNX model."""
 
     path: str
@@ -231,8 +235,8 @@ class Batch:
 
         Of folders, JSON files that are no programs are left out, which is told.
         """
-        sources: list[Source] = []
-        names: list[str] = []
+        sources = list[Source]()
+        names = list[str]()
         for path in paths:
             with self.step(path):
                 found = find_sources(path, ending)
@@ -242,8 +246,10 @@ class Batch:
                 sources += kept
                 if not kept:
                     others = number_of(len(found), "JSON file")
-                    rule = f"{path}: the folder must have a program"
-                    raise FileFormatError(f"{rule}, got {others} of other kinds")
+                    raise FileFormatError(
+                        f"{path}: the folder must have a program"
+                        f", got {others} of other kinds"
+                    )
         if names:
             count = number_of(len(names), "JSON file")
             are_none = "is no program" if len(names) == 1 else "are no programs"
@@ -258,7 +264,7 @@ class Batch:
         The names of those that are nothing of DirectML are added to `names`; of a
         descriptor of another operator it is told at once.
         """
-        kept: list[Source] = []
+        kept = list[Source]()
         for source in sources:
             other = None if source.is_named else left_out(source.path)
             if other is None:
@@ -303,8 +309,8 @@ class Batch:
         except Exception as error:
             if not is_lack_of_memory(error):
                 raise
-            sentence = f"{name}: there is not enough memory"
-            self._keep_failure(name, OnnxGatherError(sentence))
+            lack = OnnxGatherError(f"{name}: there is not enough memory")
+            self._keep_failure(name, lack)
 
     def _keep_failure(self, name: str, error: OnnxGatherError) -> None:
         """Print an error of a file, perhaps later, and keep it."""
@@ -395,8 +401,10 @@ class Batch:
             return program
         fault = fault_of_metadata(model)
         if fault:
-            found = f"{path}: its metadata of onnxgather {fault}"
-            self.tell(f"{found}, so it is read as any ONNX model")
+            self.tell(
+                f"{path}: its metadata of onnxgather {fault}, so it is read as any ONNX"
+                " model"
+            )
         return None
 
     def tell(self, text: str) -> None:
@@ -522,16 +530,18 @@ def notes_on_drawn(program: Program, out_of_range: OutOfRange | None) -> list[st
         FileFormatError: They need too much memory, and there is no other case.
     """
     path = program.path
-    drawn: list[str] = []
-    too_large: list[str] = []
+    drawn = list[str]()
+    too_large = list[str]()
     for gather in program.without_data.values():
         is_too_large = bytes_of(gather.descriptor) > MAX_DRAWN_BYTES
         places = too_large if is_too_large else drawn
         places.append(gather.path)
     if too_large and not drawn and not program.dispatch_commands:
-        rule = f"the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be drawn"
-        raise FileFormatError(f"{path}: {rule}; --inputs FILE.npz gives data")
-    notes: list[str] = []
+        raise FileFormatError(
+            f"{path}: the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be"
+            " drawn; --inputs FILE.npz gives data"
+        )
+    notes = list[str]()
     if drawn:
         subject = placed(path, listed(drawn, 4))
         names = ", ".join(draw_names(policy_of(program, out_of_range)))
@@ -648,8 +658,9 @@ def find_sources(path: str, ending: str) -> list[Source]:
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
     if not files:
-        rule = f"{path}: the folder must have a *{ending} file"
-        raise FileFormatError(f"{rule}, got none")
+        raise FileFormatError(
+            f"{path}: the folder must have a *{ending} file, got none"
+        )
     return [Source(file, os.path.relpath(file, path), False) for file in files]
 
 
@@ -688,8 +699,9 @@ class JsonCommand(click.Command):
             after = args[following] if following < end else ""
             # A shell that completes reads words that are not whole yet.
             if _is_new_json(after) and not ctx.resilient_parsing:
-                rule = f"{after}: no such file or directory"
-                raise click.UsageError(f"{rule}. Write --json=FILE.", ctx)
+                raise click.UsageError(
+                    f"{after}: no such file or directory. Write --json=FILE.", ctx
+                )
             args[position] = f"--json={STANDARD}"
         return super().parse_args(ctx, args)
 

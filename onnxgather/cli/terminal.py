@@ -179,7 +179,7 @@ def say(
         as_is: Whether text is not escaped, as it is lines, or coloured, and was escaped
             before.
     """
-    stream: TextIO | None = sys.stderr if err else sys.stdout
+    stream = sys.stderr if err else sys.stdout
     if stream is None:  # the program was started with it closed
         return
     try:

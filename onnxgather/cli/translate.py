@@ -10,27 +10,25 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
+from click import UsageError
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
-from onnxgather.cli.examples import examples_of
-from onnxgather.cli.outputs import (
-    Outputs,
-)
+from onnxgather.cli.examples import command
+from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.sources import (
     STANDARD,
     Batch,
     FileGathers,
-    JsonCommand,
     Reading,
     case_with_inputs,
     gathers_in,
@@ -70,8 +68,8 @@ if TYPE_CHECKING:
     from onnxgather.core.lowering.show import Description
 
 
-@click.command("run", epilog=examples_of("run"))
-@click.argument("file", type=arguments.FILE, metavar="FILE")
+@command("run", click.Command)
+@arguments.argument("file", metavar="FILE")
 @arguments.run_on
 @arguments.inputs
 @arguments.policy(
@@ -83,10 +81,7 @@ if TYPE_CHECKING:
     default=os.curdir,
     help="Where writeFile writes.  [default: the current folder]",
 )
-@arguments.flag(
-    "--numbers",
-    help="Print 8-bit values as numbers, not as characters.",
-)
+@arguments.flag("--numbers", help="Print 8-bit values as numbers, not as characters.")
 @arguments.allow_outside
 @arguments.force
 @arguments.as_records(reading=Reading)
@@ -142,7 +137,9 @@ def run_command(
     program = _program_to_run(file, allow_outside)
     for note in program.notes:
         say(f"{file}: {note}", err=True)
-    if reading.inputs is not None or _needs_inputs(program):
+    # Case: descriptors alone have no data.
+    needs_inputs = program.without_data and not program.commands
+    if reading.inputs is not None or needs_inputs:
         if program.model is None:
             out_of_range = out_of_range or "directml"
         case = _case_to_run(program, reading, out_of_range, target, provider)
@@ -198,11 +195,6 @@ def _program_to_run(file: str, allow_outside: bool) -> Program:
     return program_of_model(load_model(file), file)
 
 
-def _needs_inputs(program: Program) -> bool:
-    """Return whether a program has descriptors alone, which have no data."""
-    return bool(program.without_data) and not program.commands
-
-
 def _case_to_run(
     program: Program,
     reading: Reading,
@@ -217,16 +209,20 @@ def _case_to_run(
     """
     count = len(program.dispatchables)
     if reading.inputs is None and count == 1:
-        raise click.UsageError(
+        raise UsageError(
             f"--inputs FILE.npz must come with {program.path}, which has no data"
         )
     if count != 1:
-        rule = "run takes a program, or one descriptor with --inputs FILE.npz"
-        raise OnnxGatherError(f"{program.path}: {rule}, got {count} descriptors")
+        raise OnnxGatherError(
+            f"{program.path}: run takes a program, or one descriptor with --inputs"
+            f" FILE.npz, got {count} descriptors"
+        )
     if provider == DIRECTML_DLL:
-        rule = f"--provider {DIRECTML_DLL} must come with a program that has data"
-        lane = f"onnxgather check {program.path} --lanes {DIRECTML_DLL}"
-        raise click.UsageError(f"{rule}; {lane} runs a descriptor alone")
+        raise UsageError(
+            f"--provider {DIRECTML_DLL} must come with a program that has data;"
+            f" onnxgather check {program.path} --lanes {DIRECTML_DLL} runs a descriptor"
+            " alone"
+        )
     option = ""
     if program.model is not None:
         if out_of_range is not None:
@@ -285,23 +281,15 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
     elif policy != "directml":
         option = f"--out-of-range {policy}"
     if option:
-        rule = f"{option} must not come with --provider {DIRECTML_DLL}"
-        reason = (
-            "as DirectML.dll runs no model, and has its own rule for an index out of"
-            " range"
+        raise UsageError(
+            f"{option} must not come with --provider {DIRECTML_DLL}, as DirectML.dll"
+            " runs no model, and has its own rule for an index out of range"
         )
-        raise click.UsageError(f"{rule}, {reason}")
 
 
-@click.command("show", cls=JsonCommand, epilog=examples_of("show"))
-@click.argument(
-    "files", nargs=-1, required=True, type=arguments.FILE, metavar="FILE..."
-)
-@arguments.policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    )
-)
+@command("show")
+@arguments.files("files", metavar="FILE...")
+@arguments.policy()
 @arguments.model_options
 @arguments.webnn
 @arguments.node
@@ -325,7 +313,7 @@ def show_command(
     an element shows where it came from.
     """
     if len(outputs.by_option) > 1:
-        raise click.UsageError("--json and --html must come one at a time")
+        raise UsageError("--json and --html must come one at a time")
     outputs.check_writable()
     batch = Batch()
     described = _described(batch, files, lowering, webnn, reading)
@@ -350,8 +338,7 @@ def show_command(
     return batch.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedFile:
+class DescribedFile(NamedTuple):
     """The gathers of a file with their descriptions."""
 
     gathers: FileGathers
@@ -379,7 +366,7 @@ def _described(
     policy: OutOfRange | None = lowering["out_of_range"]
     given_target = lowering["target"]
     source_of = click.get_current_context().get_parameter_source
-    described: list[DescribedFile] = []
+    described = list[DescribedFile]()
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)
@@ -450,33 +437,32 @@ def _arrays_of(file: DescribedFile) -> dict[str, tuple[Array, Array]]:
 
 def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
     """Return the commands for the files that come next, with what each does."""
-    programs = list[str]()
-    own_models = list[str]()
-    models = list[str]()
+    paths = {command: list[str]() for command in _NEXT}
     for file in described:
-        path = quote(file.gathers.source.path)
         program = file.gathers.program
+        command = "certify {}"
         if program is None:
-            models.append(path)
+            command = "audit {}"
         elif program.model is None:
-            programs.append(path)
-        else:
-            own_models.append(path)
-    commands = dict[str, str]()
-    if programs:
-        convert = f"onnxgather convert {' '.join(programs)} -o models"
-        commands[convert] = "Writes the ONNX models."
-    if own_models:
-        certify = f"onnxgather certify {' '.join(own_models)}"
-        commands[certify] = "Proves that the models mean their descriptors."
-    if models:
-        audit = f"onnxgather audit {' '.join(models)}"
-        commands[audit] = "Says whether the indices stay in range."
-    return commands
+            command = "convert {} -o models"
+        paths[command].append(quote(file.gathers.source.path))
+    return {
+        f"onnxgather {command.format(' '.join(paths[command]))}": effect
+        for command, effect in _NEXT.items()
+        if paths[command]
+    }
 
 
-@click.command("explain", cls=JsonCommand, epilog=examples_of("explain"))
-@click.argument("file", type=arguments.FILE, metavar="FILE")
+_NEXT = {
+    "convert {} -o models": "Writes the ONNX models.",
+    "certify {}": "Proves that the models mean their descriptors.",
+    "audit {}": "Says whether the indices stay in range.",
+}
+"""What each command does with files that were shown."""
+
+
+@command("explain")
+@arguments.argument("file", metavar="FILE")
 @click.option(
     "--at",
     metavar="COORDINATES",
@@ -487,11 +473,7 @@ def _next_commands(described: Sequence[DescribedFile]) -> dict[str, str]:
 )
 @arguments.node
 @arguments.inputs
-@arguments.policy(
-    default_in_help=(
-        "clamp; of a model that onnxgather wrote: its own; of other models: error"
-    )
-)
+@arguments.policy()
 @arguments.json_file("elements")
 @arguments.allow_outside
 @arguments.as_records(reading=Reading, outputs=Outputs)
@@ -536,7 +518,7 @@ def explain_command(
             explanation, text = _explained(case, place)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
-    is_printed = outputs.write(batch, {"--json": partial(json_bytes, explanation)})
+    is_printed = outputs.write_json(batch, explanation)
     if not is_printed:
         say(text, as_is=at is None)
     return batch.finish()
@@ -603,8 +585,10 @@ def _descriptor_without_data(program: Program, number: int) -> Descriptor | None
     gathers = [*program.without_data.values()]
     count = dispatched + len(gathers)
     if number > count:
-        rule = f"the file must have {number} gathers for --dispatch {number}"
-        raise FileFormatError(f"{program.path}: {rule}, got {count}")
+        raise FileFormatError(
+            f"{program.path}: the file must have {number} gathers for --dispatch"
+            f" {number}, got {count}"
+        )
     if number <= dispatched:
         return None
     return gathers[number - dispatched - 1].descriptor
@@ -615,5 +599,6 @@ def _coordinates(text: str) -> Sequence[int]:
     try:
         return arguments.integers(text)
     except ValueError:
-        sentence = f"must be integers with commas, got {shown(text)}"
-        raise click.BadParameter(sentence, param_hint="--at") from None
+        raise click.BadParameter(
+            f"must be integers with commas, got {shown(text)}", param_hint="--at"
+        ) from None

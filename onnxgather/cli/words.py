@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
+from click import UsageError
 from click.core import ParameterSource
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.known_differences import Known
-from onnxgather.checking.lanes import open_lanes, parse_lane
+from onnxgather.checking.lanes import base_of, open_lanes, parse_lane
 from onnxgather.checking.run import Team
 from onnxgather.cli.check import (
     CheckOptions,
@@ -85,13 +87,12 @@ class Asked:
 
         All are known when the cases are made.
         """
-        sentences = dict[str, str]()
+        sentences = defaultdict[str, list[str]](list)
         for invalid in self._selection.invalid:
-            reason = f"{invalid.file}: {invalid.reason}"
-            sentences[invalid.file] = _joined(sentences.get(invalid.file), reason)
+            sentences[invalid.file].append(f"{invalid.file}: {invalid.reason}")
         for file, error in self._batch.failures:
-            sentences[file] = _joined(sentences.get(file), str(error))
-        return dict(sorted(sentences.items()))
+            sentences[file].append(str(error))
+        return {file: "\n".join(lines) for file, lines in sorted(sentences.items())}
 
     @property
     def notes(self) -> list[str]:
@@ -115,7 +116,7 @@ class Asked:
             pythons = {} if path is None else {name: path}
             own = self.options.lanes
             # Each other name would be one more lane.
-            base = name.partition("@")[0]
+            base = base_of(name)
             plugins = {key: own.plugins[key] for key in own.plugins if key == name}
             adapters = {key: own.adapters[key] for key in own.adapters if key == base}
             target = self.options.target
@@ -129,13 +130,6 @@ class Asked:
         """End the lanes."""
         for team in (*self.lanes, *self._others.values()):
             team.close()
-
-
-def _joined(earlier: str | None, sentence: str) -> str:
-    """Return sentences as lines."""
-    if earlier is None:
-        return sentence
-    return f"{earlier}\n{sentence}"
 
 
 def asked_for(words: str, folder: Path, root: Path, *, adds_tests: bool) -> Asked:
@@ -188,10 +182,12 @@ def _options(words: str) -> CheckOptions:
 
     options = options_of(context.params)
     if STANDARD in options.paths:
-        raise click.UsageError("a PATH must be a file or a folder, got -")
+        raise UsageError("a PATH must be a file or a folder, got -")
     if not options.has_source and (options.choice.text or options.choice.shard):
-        rule = "-k and --shard must come with a PATH, --corpus or --random N"
-        raise click.UsageError(f"{rule}, got {shown(words)}")
+        raise UsageError(
+            "-k and --shard must come with a PATH, --corpus or --random N"
+            f", got {shown(words)}"
+        )
     return options
 
 
@@ -202,8 +198,10 @@ def _check_accepted(option: str) -> None:
         UsageError: It is.
     """
     if option in REFUSED:
-        rule = "the words must choose cases and lanes alone"
-        raise click.UsageError(f"{rule}, got {option}; {REFUSED[option]}")
+        raise UsageError(
+            "the words must choose cases and lanes alone"
+            f", got {option}; {REFUSED[option]}"
+        )
 
 
 def _split(words: str) -> list[str]:
@@ -220,7 +218,7 @@ def _split(words: str) -> list[str]:
     try:
         return list(lexer)
     except ValueError:
-        raise click.UsageError(f"a quote must be closed, got {shown(words)}") from None
+        raise UsageError(f"a quote must be closed, got {shown(words)}") from None
 
 
 def _from_root(options: CheckOptions, folder: Path, root: Path) -> CheckOptions:
@@ -235,10 +233,10 @@ def _from_root(options: CheckOptions, folder: Path, root: Path) -> CheckOptions:
     paths = tuple(map(moved, options.paths))
     reading = options.reading
     if reading.inputs is not None:
-        reading = replace(reading, inputs=moved(reading.inputs))
+        reading = reading._replace(inputs=moved(reading.inputs))
     choice = options.choice
     # Case: the only case is `PATH: DISPATCH`, one of a file.
     path, colon, dispatch = (choice.name or "").partition(": ")
     if colon:
-        choice = replace(choice, name=f"{moved(path)}: {dispatch}")
+        choice = choice._replace(name=f"{moved(path)}: {dispatch}")
     return replace(options, paths=paths, reading=reading, choice=choice)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from onnxgather.auditing.audit import audit
 from onnxgather.auditing.capture import Gathered, capture, part_of
@@ -81,7 +82,7 @@ class Extracted(msgspec.Struct, frozen=True):
 
 
 def gather_descriptors(
-    path: str, shapes: Mapping[str, Sequence[int]], node: str | None = None
+    path: str, shapes: Mapping[str, Sequence[int]], node: str | None
 ) -> Iterator[tuple[str, Descriptor | OnnxGatherError]]:
     """Yield the gathers of a model by name, each with its descriptor or an error.
 
@@ -96,10 +97,11 @@ def gather_descriptors(
         OnnxGatherError: The model, a size or the node is not as it must be.
     """
     audited = audit(path, shapes=shapes)
-    gathers = list[AuditedGather]()
-    for gather in audited.gathers:
-        if node in (None, gather.node, gather.output_name):
-            gathers.append(gather)
+    gathers = [
+        gather
+        for gather in audited.gathers
+        if node in (None, gather.node, gather.output_name)
+    ]
     _check_found(path, node, gathers, [gather.node for gather in audited.gathers])
 
     counts = Counter(gather.node for gather in gathers)
@@ -129,19 +131,18 @@ def _descriptor_of(
     # Only known sizes make a descriptor.
     options = [option for option in audited.options if option.startswith("--shape ")]
     advice = " ".join(options) or "a run by onnxgather extract --inputs FILE.npz"
-    sizes_by_role = {"data": gather.data.sizes, "indices": gather.indices.sizes}
-    texts = list[str]()
-    for role, sizes in sizes_by_role.items():
-        text = "?" if sizes is None else sizes_text(sizes)
-        texts.append(f"{role} {text}")
+    data, indices = [
+        "?" if value.sizes is None else sizes_text(value.sizes)
+        for value in (gather.data, gather.indices)
+    ]
     rule = f"its sizes must be known, as {advice} may tell"
-    return OnnxGatherError(f"{rule}, got {' and '.join(texts)}")
+    return OnnxGatherError(f"{rule}, got data {data} and indices {indices}")
 
 
 def gather_cases(
     path: str,
     inputs: Mapping[str, GivenArray],
-    node: str | None = None,
+    node: str | None,
     timeout: float = RUN_TIMEOUT,
 ) -> Iterator[tuple[Extracted, Case | None]]:
     """Yield the gathers of a model, each with the case of its first execution.
@@ -178,7 +179,7 @@ def gather_cases(
         executions = captured.gathers.get(gather, [])
         extracted, case = _extracted(path, scope, gather, executions, stop)
         if names[gather.label] > 1:
-            extracted = msgspec.structs.replace(extracted, node=gather.outputs[0])
+            extracted = replace(extracted, node=gather.outputs[0])
         yield extracted, case
 
 
@@ -209,9 +210,8 @@ def case_of_node(
         if case is not None:
             return case
     extracted, _ = gathers[0]
-    node_text = f"node {shown(extracted.node)}"
     raise OnnxGatherError(
-        f"{path}: {extracted.place}: {node_text}: {extracted.left_out}"
+        f"{path}: {extracted.place}: node {shown(extracted.node)}: {extracted.left_out}"
     )
 
 
@@ -265,7 +265,7 @@ def _extracted(
     scope: Scope,
     operation: Operation,
     executions: Sequence[Gathered],
-    stop: str | None = None,
+    stop: str | None,
 ) -> tuple[Extracted, Case | None]:
     """Return a gather with the case of its first execution, or why it was left out.
 
@@ -281,7 +281,7 @@ def _extracted(
     )
     if not executions:
         left_out = stop or "it did not run with these inputs"
-        return msgspec.structs.replace(extracted, left_out=left_out), None
+        return replace(extracted, left_out=left_out), None
 
     data, indices = executions[0].inputs
     # A run returns no constant, as it may be large; only its rows that are read count.
@@ -291,9 +291,7 @@ def _extracted(
         if data.shape != whole:
             before = sizes_text(whole or ())
             cropped = f"data {before} is cropped to {sizes_text(data.shape)}"
-            extracted = msgspec.structs.replace(
-                extracted, cropped=f"{cropped}, as no more is read"
-            )
+            extracted = replace(extracted, cropped=f"{cropped}, as no more is read")
 
     place = f"{path}: {scope.where}: node {shown(operation.label)}"
     try:
@@ -305,10 +303,10 @@ def _extracted(
         candidate = Candidate(gather.operator, gather.number, data, indices)
         case = case_of(candidate, place, "error")
     except OnnxGatherError as error:
-        return msgspec.structs.replace(extracted, left_out=str(error)), None
+        return replace(extracted, left_out=str(error)), None
     if isinstance(case, DescriptorCase):
         descriptor = to_dict(case.descriptor)
-        extracted = msgspec.structs.replace(extracted, descriptor=descriptor)
+        extracted = replace(extracted, descriptor=descriptor)
     return extracted, case
 
 
@@ -321,8 +319,9 @@ def _check_type(role: str, array: Array) -> None:
     name = type_name(array)
     if name not in DIRECTML_NAMES:
         types = ", ".join(TensorDataType.__members__)
-        rule = f"{role} must be of a type that DirectML gathers ({types})"
-        raise OnnxGatherError(f"{rule}, got {name}")
+        raise OnnxGatherError(
+            f"{role} must be of a type that DirectML gathers ({types}), got {name}"
+        )
 
 
 @public
@@ -370,7 +369,7 @@ def extract(
     check_type("force", force, "True or False", bool)
     _FOLDER.check(folder_path, force)
     check_outside([model_path], folder_path)
-    records: list[Extracted] = []
+    records = list[Extracted]()
 
     def files() -> Iterator[tuple[str, bytes]]:
         gathers = gather_cases(model_path, arrays, node)
@@ -379,7 +378,7 @@ def extract(
                 below = f"gathers/{file_stem(number, extracted.node)}"
                 for name, content in _contents(model_path, extracted, case):
                     yield f"{below}/{name}", content
-                extracted = msgspec.structs.replace(extracted, folder=below)
+                extracted = replace(extracted, folder=below)
             records.append(extracted)
         # The index has the records of all gathers, so it comes last.
         model_name = os.path.basename(model_path)

@@ -74,26 +74,15 @@ class _Row(NamedTuple):
 
 
 def _rows(group: Group) -> Iterator[_Row]:
-    """Yield every combination of a group's fields; the last field varies fastest."""
-    combinations = product(
-        group.gathers,
-        group.data_types,
-        group.index_types,
-        group.indices,
-        group.data,
-        group.layouts,
-        group.policies,
-    )
-    for values in combinations:
-        yield _Row(*values)
+    """Return every combination of a group's fields; the last field varies fastest."""
+    _, *fields = group
+    return map(_Row._make, product(*fields))
 
 
 def _case_of_row(group: Group, row: _Row) -> DescriptorCase:
-    template = group.template
-    policies = group.policies
     word_of_gather, gather = row.named_gather
     word_of_layouts, layouts = row.named_layouts
-    name = template.format(
+    name = group.template.format(
         operator=gather.operator.lower().replace("_", "-"),
         gather=word_of_gather,
         data_type=row.data_type.lower(),
@@ -110,7 +99,7 @@ def _case_of_row(group: Group, row: _Row) -> DescriptorCase:
     data = data_values(tensor.data_type.numpy, tensor.array_shape, row.data, seed)
     indices = index_values(desc, row.indices, seed)
     case = DescriptorCase(name, desc, data, indices, row.policy)
-    if row.policy == "directml" or "directml" not in policies or case.in_range:
+    if row.policy == "directml" or "directml" not in group.policies or case.in_range:
         return case
     return replace(case, asked_as_directml=True)
 
@@ -124,9 +113,8 @@ def _documented_case(example: Example) -> DescriptorCase:
 
 
 def forbidden_cases() -> Iterator[NodeCase]:
-    """Yield a case for each forbidden node."""
-    for row in TABLES.forbidden:
-        yield _forbidden_case(row)
+    """Return a case for each forbidden node."""
+    return map(_forbidden_case, TABLES.forbidden)
 
 
 def _forbidden_case(row: ForbiddenRow) -> NodeCase:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,12 +21,7 @@ from onnxgather.checking.cases import (
     case_beside,
     is_beside_nodes,
 )
-from onnxgather.checking.corpus.wpt import (
-    WptFile,
-    why_not_wpt,
-    wpt_file,
-    wpt_test,
-)
+from onnxgather.checking.corpus.wpt import WptFile, why_not_wpt, wpt_file, wpt_test
 from onnxgather.checking.folders import FilesDigest, FolderKind
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
@@ -47,7 +43,7 @@ _README = "checking/corpus/readme"
 template of the part that all formats share."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Exported:
     """What an export wrote."""
 
@@ -148,8 +144,7 @@ _EXPORT = FolderKind(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A case in an export."""
 
     file: str
@@ -183,14 +178,15 @@ def _files(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export, and count its cases in `exported`."""
     entry_of = _ENTRIES[format]
-    rows: list[Row] = []
-    left_out: list[dict[str, str]] = []
-    seen: set[str] = set()
+    rows = list[Row]()
+    left_out = list[dict[str, str]]()
+    seen = set[str]()
     digest = sha256()
     files_digest = FilesDigest()
-    all_beside: dict[str, DescriptorCase] = {}
-    test_files: dict[str, WptFile] = {}
-    for case in _followed_by(cases, all_beside):
+    all_beside = dict[str, DescriptorCase]()
+    test_files = dict[str, WptFile]()
+    # The cases beside others come last, as they are known only then.
+    for case in chain(cases, all_beside.values()):
         _check_name(case.name, seen)
         expected = case.expected()
         entry = entry_of(case, expected)
@@ -209,7 +205,19 @@ def _files(
         if beside is not None:
             # Forbidden nodes of one operator share the case beside them.
             all_beside[beside.name] = beside
-        rows.append(_index_row(case, format, entry, expected, beside))
+        row = Row(
+            case.name,
+            entry.file,
+            case.out_of_range,
+            case.operator,
+            case.data_type,
+            case.index_type,
+            "refused" if isinstance(expected, str) else "output",
+            # Web Platform Tests have no answers.
+            None if format == "wpt" else answer_folder(case.name, format),
+            None if beside is None else beside.name,
+        )
+        rows.append(row)
         digest.update(_identity(case, expected))
 
     for path, test_file in test_files.items():
@@ -231,25 +239,20 @@ def _files(
     yield "index.json", index
 
 
-def _followed_by(cases: Iterable[Case], others: Mapping[str, Case]) -> Iterator[Case]:
-    """Yield cases, and then those that are in a dictionary by then."""
-    yield from cases
-    yield from others.values()
-
-
 def _check_name(name: str, seen: set[str]) -> None:
     """Check that a name can be a file's and is no earlier case's; add it to `seen`."""
     if not _NAME.fullmatch(name):
-        rule = (
+        raise OnnxGatherError(
             "a case's name must be of a-z, 0-9 and -, with / between its parts, to be"
             " exported"
+            f", got {shown(name)}"
         )
-        raise OnnxGatherError(f"{rule}, got {shown(name)}")
     # The ONNX format names the files of "a/b" and of "a-b" alike.
     file = name.replace("/", "-")
     if file in seen:
-        rule = "the files of a case must be its own"
-        raise OnnxGatherError(f"{rule}, got {shown(name)} again")
+        raise OnnxGatherError(
+            f"the files of a case must be its own, got {shown(name)} again"
+        )
     seen.add(file)
 
 
@@ -261,31 +264,6 @@ def answer_folder(name: str, format: FormatName) -> str:
     if format != "onnx":
         return name
     return "test_" + name.replace("/", "_").replace("-", "_")
-
-
-def _index_row(
-    case: Case,
-    format: FormatName,
-    entry: Entry,
-    expected: Array | str,
-    beside: Case | None,
-) -> Row:
-    """Return what `index.json` says of a case."""
-    answer = None
-    # Web Platform Tests have no answers.
-    if format != "wpt":
-        answer = answer_folder(case.name, format)
-    return Row(
-        case.name,
-        entry.file,
-        case.out_of_range,
-        case.operator,
-        case.data_type,
-        case.index_type,
-        "refused" if isinstance(expected, str) else "output",
-        answer,
-        None if beside is None else beside.name,
-    )
 
 
 def _onnx_test(case: Case, expected: Array | str) -> Entry:
@@ -339,7 +317,12 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     line: dict[str, Any] = {"name": case.name, "out_of_range": case.out_of_range}
     if isinstance(case, DescriptorCase) and is_beside_nodes(case):
         # A program that runs descriptors alone refuses each node, and proves nothing.
-        line["node"] = _allowed_node(case)
+        facts = FACTS[case.operator]
+        line["node"] = {
+            "operator": facts.onnx,
+            "attributes": {facts.attribute: 0},  # axis 0, or no batch dimensions
+            "output_shape": case.descriptor.output_tensor.sizes,
+        }
     elif isinstance(case, DescriptorCase):
         line["descriptor"] = to_dict(case.descriptor)
     else:
@@ -355,19 +338,6 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
     else:
         line["expected"] = {"output": _array(expected)}
     return line
-
-
-def _allowed_node(case: DescriptorCase) -> dict[str, Any]:
-    """Return the node of a case beside forbidden nodes as JSON.
-
-    Its axis is 0, or it has no batch dimensions.
-    """
-    facts = FACTS[case.operator]
-    return {
-        "operator": facts.onnx,
-        "attributes": {facts.attribute: 0},
-        "output_shape": case.descriptor.output_tensor.sizes,
-    }
 
 
 def _array(array: Array) -> dict[str, Any]:

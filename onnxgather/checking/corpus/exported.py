@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,8 +32,7 @@ _AGAIN = "export the corpus again, and run it again"
 """What to do about an export that is not as it must be."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedCases:
+class ExportedCases(NamedTuple):
     """The cases of an export."""
 
     cases: list[Case]
@@ -60,14 +59,16 @@ def read_export(folder: str) -> ExportedCases:
     with decoding(path, "docs/provider-ci.md"), open(path, "rb") as file:
         content = whole(file, LARGEST_INDEX)
         if b'"files_digest"' not in content:
-            rule = f"{folder}: must be an export with digests"
-            got = "got that of an earlier version"
-            raise FileFormatError(f"{rule}, {got}; {_AGAIN}")
+            raise FileFormatError(
+                f"{folder}: must be an export with digests, got that of an earlier"
+                f" version; {_AGAIN}"
+            )
         index = msgspec.json.decode(content, type=Index)
     if index.format == "wpt":
-        rule = f"{folder}: must be an export that has answers"
-        got = "got Web Platform Tests, which compare their outputs themselves"
-        raise FileFormatError(f"{rule}, {got}")
+        raise FileFormatError(
+            f"{folder}: must be an export that has answers, got Web Platform Tests,"
+            " which compare their outputs themselves"
+        )
     _check_files(folder, index)
     return _checked_cases(folder, index)
 
@@ -81,13 +82,15 @@ def _check_files(folder: str, index: Index) -> None:
     except OSError as error:
         raise FileFormatError(f"{folder}: {reason(error)}") from None
     if str(digest) != index.files_digest:
-        rule = f"{folder}: its files must be as they were exported"
-        raise FileFormatError(f"{rule}, got changed, new or missing files; {_AGAIN}")
+        raise FileFormatError(
+            f"{folder}: its files must be as they were exported"
+            f", got changed, new or missing files; {_AGAIN}"
+        )
 
 
 def _case_files(folder: Path) -> list[Path]:
     """Return the files of the cases of an export."""
-    files: list[Path] = []
+    files = list[Path]()
     for name in CASE_FILES:
         path = folder / name
         if path.is_file():
@@ -103,7 +106,7 @@ def _checked_cases(folder: str, index: Index) -> ExportedCases:
     rows = index.cases
     names = [row.name for row in rows]
     wanted = {*names}
-    by_name: dict[str, Case] = {}
+    by_name = dict[str, Case]()
     for case in built_in_cases():
         if case.name not in wanted:
             continue
@@ -113,8 +116,10 @@ def _checked_cases(folder: str, index: Index) -> ExportedCases:
             by_name[beside.name] = beside
     has_same_names = by_name.keys() >= wanted
     if not has_same_names or digest_of(map(by_name.__getitem__, names)) != index.digest:
-        rule = f"{folder}: its cases must be those of onnxgather {__version__}"
-        raise FileFormatError(f"{rule}, got others, by {index.made_by}; {_AGAIN}")
+        raise FileFormatError(
+            f"{folder}: its cases must be those of onnxgather {__version__}"
+            f", got others, by {index.made_by}; {_AGAIN}"
+        )
     names_beside = {row.beside for row in rows}
     return ExportedCases(
         [by_name[name] for name in names if name not in names_beside],

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator
 from functools import cache
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.descriptor_layouts import Layout, descriptor_with_layouts
@@ -95,7 +95,7 @@ def _with_counted_ones(desc: Descriptor, stream: Stream) -> Descriptor:
     if fewest > most or stream.one_in(4):
         return desc
     index_dimensions = stream.between(fewest, most)
-    return msgspec.structs.replace(desc, index_dimensions=index_dimensions)
+    return replace(desc, index_dimensions=index_dimensions)
 
 
 def _data(desc: Descriptor, stream: Stream) -> Array:
@@ -140,10 +140,8 @@ def _wild_indices(index_type: TensorDataType, axis_size: int) -> Array:
     size = axis_size
     near = [-1, size - 1, size, size + 1, 2 * size, -size, -size - 1, -2 * size]
     near.append(1000 * size)
-    far: list[int] = []
-    for bits in (31, 32, 33, 63, 64):
-        for offset in (-size, -1, 0, 1, size):
-            far.append(2**bits + offset)
+    offsets = (-size, -1, 0, 1, size)
+    far = [2**bits + offset for bits in (31, 32, 33, 63, 64) for offset in offsets]
     negative = [-value for value in far]
     limits = np.iinfo(index_type.numpy)
     values = [

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,8 +55,7 @@ _LINE_LENGTH = 100
 """The length of the lines of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class WptFile:
+class WptFile(NamedTuple):
     """A file of tests, whose tests stand between its start and its end."""
 
     path: str
@@ -125,7 +123,11 @@ def wpt_test(case: DescriptorCase, expected: Array) -> bytes:
         arguments.append(f"{{options: {{axis: {gather.number}}}}}")
     outside = ""
     if not case.in_range:
-        positions = _numbers(_positions_outside(case), indent=6)
+        ones = np.ones_like(case.data)
+        output = reference(case.descriptor, ones, case.indices, "zero")
+        # The row-major positions of elements with an index out of range.
+        numbers = np.flatnonzero(output == 0).astype(np.int32)
+        positions = _numbers(numbers, indent=6)
         outside = f"      outOfRangePositions: {positions},\n"
     array = script_filled_in(
         f"{_TEMPLATES}/tests.mjs",
@@ -143,13 +145,6 @@ def wpt_test(case: DescriptorCase, expected: Array) -> bytes:
     )
     test = array.removeprefix("[\n").removesuffix("];\n")
     return test.replace("      OUTSIDE,\n", outside).encode()
-
-
-def _positions_outside(case: DescriptorCase) -> Array:
-    """Return the row-major positions of output elements with an index out of range."""
-    ones = np.ones_like(case.data)
-    output = reference(case.descriptor, ones, case.indices, "zero")
-    return np.flatnonzero(output == 0).astype(np.int32)
 
 
 def _numbers(array: Array, indent: int) -> str:

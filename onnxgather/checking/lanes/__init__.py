@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from shutil import which
-from typing import TypeAlias
 
 from onnxgather.checking.lanes.directml import DirectMLLane, find_host
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT
@@ -38,7 +37,7 @@ REFERENCE = "reference"
 Naming it changes nothing.
 """
 
-OpenedLane: TypeAlias = ModelLane | RuntimeLane | DirectMLLane
+OpenedLane = ModelLane | RuntimeLane | DirectMLLane
 """A lane that is opened by its name."""
 
 EVALUATOR = "onnx-reference"
@@ -50,11 +49,11 @@ LONGEST_LABEL = 64
 
 def open_lanes(
     names: Sequence[str],
-    pythons: Mapping[str, str] | None = None,
-    plugins: Mapping[str, str] | None = None,
+    pythons: Mapping[str, str] = {},
+    plugins: Mapping[str, str] = {},
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
-    adapters: Mapping[str, str] | None = None,
+    adapters: Mapping[str, str] = {},
     opset: int = DEFAULT_OPSET,
 ) -> list[OpenedLane]:
     """Return the lanes of some names, not started.
@@ -84,9 +83,6 @@ def open_lanes(
             of an adapter or the timeout is not as it must be; or a target is that of
             no ONNX models.
     """
-    pythons = pythons or {}
-    plugins = plugins or {}
-    adapters = adapters or {}
     listed = list(names)
     for name in {**pythons, **plugins}:
         if name not in names:
@@ -105,7 +101,7 @@ def open_lanes(
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
         _check_label(name)
 
-    lanes: list[OpenedLane] = []
+    lanes = list[OpenedLane]()
     for name in listed:
         python = pythons.get(name)
         lane: OpenedLane
@@ -117,13 +113,16 @@ def open_lanes(
         else:
             lane = model_lane(name, python, plugins.get(name), target, timeout, opset)
         lanes.append(lane)
+    others = [lane.name for lane in lanes if not _runs_models(lane)]
     # A lane beside one without models may need the target; a label is its own.
-    unused_target = target
-    if any(_runs_models(lane) for lane in lanes):
-        unused_target = None
-    for lane in lanes:
-        if not _runs_models(lane):
-            _check_no_target(lane.name, unused_target)
+    unused_target = target if len(others) == len(lanes) else None
+    for name in others:
+        own_target = target_of_lane(name, unused_target)
+        if own_target is not None:
+            raise OnnxGatherError(
+                "target must come with a lane that runs ONNX models"
+                f", got {own_target} with {shown(name)}"
+            )
     return lanes
 
 
@@ -134,12 +133,10 @@ def base_of(name: str) -> str:
 
 def lanes_set_up() -> list[str]:
     """Return the names of the lanes whose hosts are set up on this machine."""
-    names: list[str] = []
+    providers = PROVIDERS | WEB_PROVIDERS
+    names = [name for name in providers if find_runtime(providers[name])]
     if find_host() is not None:
-        names.append(DIRECTML_DLL)
-    for name, provider in (PROVIDERS | WEB_PROVIDERS).items():
-        if find_runtime(provider):
-            names.append(name)
+        names.insert(0, DIRECTML_DLL)
     if os.path.isfile(windows_host()):
         names.append(WINDOWS_LANE)
     return names
@@ -156,7 +153,7 @@ def lanes_installed(
             onnx, so that the evaluator is always there and no lane for it is.
         named: Lanes to leave out, by the short or full names of their providers.
     """
-    names: list[str] = []
+    names = list[str]()
     for provider in listed:
         name = SHORT_NAMES.get(provider, provider)
         if name not in named and provider not in named:
@@ -174,25 +171,19 @@ def _runs_models(lane: OpenedLane) -> bool:
     return isinstance(lane, RuntimeLane)
 
 
-def _check_no_target(name: str, target: Target | None) -> None:
-    """Refuse the target of a lane that runs no ONNX models."""
-    own_target = target_of_lane(name, target)
-    if own_target is not None:
-        rule = "target must come with a lane that runs ONNX models"
-        raise OnnxGatherError(f"{rule}, got {own_target} with {shown(name)}")
-
-
 def _check_adapter_name(name: str) -> None:
     """Check the name of the lane of an adapter of one's own."""
     if not re.fullmatch(RUNTIME_NAME, name):
-        rule = (
+        raise OnnxGatherError(
             "the name of an adapter must begin with a small letter and have small"
             " letters, digits, _, . and - alone, up to 64"
+            f", got {shown(name)}"
         )
-        raise OnnxGatherError(f"{rule}, got {shown(name)}")
     if name in (*PROVIDERS, *WEB_PROVIDERS, DIRECTML_DLL, REFERENCE):
-        rule = "the name of an adapter must not be that of another lane"
-        raise OnnxGatherError(f"{rule}, got {shown(name)}")
+        raise OnnxGatherError(
+            "the name of an adapter must not be that of another lane"
+            f", got {shown(name)}"
+        )
 
 
 def _check_label(name: str) -> None:
@@ -203,11 +194,11 @@ def _check_label(name: str) -> None:
     # With "=" the label would name an interpreter where NAME=PATH is read.
     is_right = "=" not in label and label.isprintable()
     if not is_right or not 0 < len(label) <= LONGEST_LABEL:
-        rule = (
+        raise OnnxGatherError(
             f"the label of a lane must have 1 to {LONGEST_LABEL} printable"
             " characters, no ="
+            f", got {shown(label)}"
         )
-        raise OnnxGatherError(f"{rule}, got {shown(label)}")
 
 
 def split_lanes(lanes: object) -> tuple[list[str], dict[str, str]]:
@@ -224,8 +215,8 @@ def split_lanes(lanes: object) -> tuple[list[str], dict[str, str]]:
         items = [item for item in items if item]
     else:
         items = sequence("lanes", lanes)
-    names: list[str] = []
-    paths: dict[str, str] = {}
+    names = list[str]()
+    paths = dict[str, str]()
     for number, item in enumerate(items):
         check_name(f"lanes[{number}]", item)
         name, path = parse_lane(item)
@@ -258,8 +249,9 @@ def check_paths(kind: str, paths: Iterable[str]) -> None:
             raise OnnxGatherError(f"{shown(path)}: no such file or directory")
         is_environment = os.path.exists(os.path.join(full_path, "pyvenv.cfg"))
         if kind == "lane" and is_environment:
-            rule = "must be the interpreter of an environment"
-            raise OnnxGatherError(f"{rule}, got its folder {path!r}")
+            raise OnnxGatherError(
+                f"must be the interpreter of an environment, got its folder {path!r}"
+            )
 
 
 def parse_lane(text: str) -> tuple[str, str | None]:

@@ -87,10 +87,7 @@ class Adapter:
         self._frames = frames
         self._module: Any = None
         self._about: dict[str, Any] = {
-            "versions": {
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-            }
+            "versions": {"python": platform.python_version(), "numpy": np.__version__}
         }
         add_folder(path)
         try:

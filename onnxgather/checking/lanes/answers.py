@@ -115,8 +115,9 @@ def _runtime_of(folder: str) -> AnsweringRuntime:
         raise FileFormatError(f"{folder}: must be a folder of answers, got no folder")
     path = os.path.join(folder, RUNTIME_FILE)
     if not os.path.isfile(path):
-        rule = f"{folder}: must have a {RUNTIME_FILE} such as {_EXAMPLE}"
-        raise FileFormatError(f"{rule}, got none")
+        raise FileFormatError(
+            f"{folder}: must have a {RUNTIME_FILE} such as {_EXAMPLE}, got none"
+        )
     with decoding(path, "docs/provider-ci.md"), open(path, "rb") as file:
         content = whole(file, LARGEST_ANSWER_FILE)
         return msgspec.json.decode(content, type=AnsweringRuntime)
@@ -125,11 +126,11 @@ def _runtime_of(folder: str) -> AnsweringRuntime:
 def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
     """Check that there is an answer, and that each folder is that of a case."""
     # A program may make the folders of a group before those of its cases.
-    groups: set[str] = set()
+    groups = set[str]()
     for case in cases:
         groups.update(parent.as_posix() for parent in PurePosixPath(case).parents)
     answers = 0
-    others: list[str] = []
+    others = list[str]()
     for path, folders, files in os.walk(folder):
         name = Path(path).relative_to(folder).as_posix()
         has_answer = OUTPUT_FILE in files or ERROR_FILE in files
@@ -143,8 +144,10 @@ def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
         names = listed([*map(shown, sorted(others))], MOST_FOLDERS_LISTED)
         raise FileFormatError(f"{rule}, got {names}")
     if not answers:
-        rule = f"{folder}: must have an answer, CASE/{OUTPUT_FILE} or CASE/{ERROR_FILE}"
-        raise FileFormatError(f"{rule}, got none, so that no case can be judged")
+        raise FileFormatError(
+            f"{folder}: must have an answer, CASE/{OUTPUT_FILE} or CASE/{ERROR_FILE}"
+            ", got none, so that no case can be judged"
+        )
 
 
 def _answer_in(folder: Path) -> Answer:

@@ -16,9 +16,16 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
-from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, AnswerKind, LaneInfo
+from onnxgather.checking.lanes.lane import (
+    CASE_TIMEOUT,
+    Answer,
+    AnswerKind,
+    LaneInfo,
+    beyond_descriptors,
+)
 from onnxgather.core.checks import LONGEST_SHOWN
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.descriptors.operators import FACTS, TENSORS, Descriptor
@@ -148,10 +155,15 @@ class Host(Child):
             answer = msgspec.json.decode(header, type=HostAnswer)
             if buffer_sizes is None or answer.stage != "done":
                 return answer
-            size = _output_size(asked, buffer_sizes, bindings)
+            size = asked["tensors"][-1][_TOTAL_SIZE]
+            # With bindings the output is the whole buffer of OutputTensor, the last
+            # tensor.
+            if bindings:
+                output_buffer, _ = bindings[-1]
+                size = buffer_sizes[output_buffer]
             if len(output) != size:
                 raise ValueError(f"{len(output)} bytes of OutputTensor, not {size}")
-            return msgspec.structs.replace(answer, output=output)
+            return replace(answer, output=output)
 
         answer = self.exchange(read, request, b"".join(buffers or ()))
         if answer.device_lost:
@@ -173,9 +185,9 @@ class Host(Child):
                 answer.
         """
         # Tensors that share an array share a buffer.
-        buffers: list[memoryview] = []
-        numbers: dict[int, int] = {}
-        bindings: list[tuple[int, int]] = []
+        buffers = list[memoryview]()
+        numbers = dict[int, int]()
+        bindings = list[tuple[int, int]]()
         for array, offset in bound:
             if id(array) not in numbers:
                 numbers[id(array)] = len(buffers)
@@ -183,8 +195,9 @@ class Host(Child):
             bindings.append((numbers[id(array)], offset))
         answer = self.ask(request_for(desc), buffers, bindings)
         if answer.output is None or answer.guards_touched:
-            library = f"{LIBRARY} {self.info.version}"
-            raise ProviderError(f"{library} must run the dispatch, but {answer}")
+            raise ProviderError(
+                f"{LIBRARY} {self.info.version} must run the dispatch, but {answer}"
+            )
         return np.frombuffer(answer.output, np.uint8)
 
     def _start(self) -> StartedProgram:
@@ -204,20 +217,6 @@ class Host(Child):
     def _printed(self, content: bytes) -> str:
         text = self._last_words(content)
         return f", {text}" if text else ""
-
-
-def _output_size(
-    request: Mapping[str, Any],
-    buffer_sizes: Sequence[int],
-    bindings: Sequence[tuple[int, int]] | None,
-) -> int:
-    """Return how many bytes of output a request leads to."""
-    # With bindings the output is the whole buffer of OutputTensor, the last tensor.
-    if bindings:
-        output_buffer, _ = bindings[-1]
-        return buffer_sizes[output_buffer]
-    total_size: int = request["tensors"][-1][_TOTAL_SIZE]
-    return total_size
 
 
 def request_for(desc: Descriptor) -> dict[str, Any]:
@@ -301,7 +300,7 @@ class DirectMLLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         by_directml = case.out_of_range != "directml" and not case.in_range
-        return msgspec.structs.replace(
+        return replace(
             self._answer(case), of_descriptor=case.runs_file, by_directml=by_directml
         )
 
@@ -333,12 +332,10 @@ class DirectMLLane:
 
 def _why_not_run(case: Case) -> str | None:
     """Return why no descriptor says a case as DirectML runs it; None if one does."""
-    rule = f"{LIBRARY} runs descriptors, and no descriptor says"
-    if isinstance(case, NodeCase):
-        return f"{rule} this node"
-    if case.wrapped:
-        return f"{rule} a gather between operators"
-    if case.asked_as_directml:
+    what = beyond_descriptors(case)
+    if what is not None:
+        return f"{LIBRARY} runs descriptors, and no descriptor says {what}"
+    if isinstance(case, DescriptorCase) and case.asked_as_directml:
         rule = f"{LIBRARY} has a rule of its own for indices out of range"
         return f'{rule}, which out_of_range="{case.out_of_range}" is not'
     return None

@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 import msgspec
+import numpy as np
 
-from onnxgather.checking.cases import Case
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
@@ -89,6 +90,24 @@ class Answer(msgspec.Struct, frozen=True):
         return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
 
 
+def feeds_of(case: Case, inputs: dict[str, Array]) -> list[dict[str, Array]]:
+    """Return the inputs of each run of a case; the last are those of the case."""
+    feeds = [inputs]
+    # A refusal counts only beside an output for valid indices.
+    if isinstance(case, DescriptorCase) and case.must_refuse:
+        _, indices_name, *_ = inputs
+        zeros = np.zeros_like(case.indices)
+        feeds.insert(0, {**inputs, indices_name: zeros})
+    return feeds
+
+
+def beyond_descriptors(case: Case) -> str | None:
+    """Return what of a case no descriptor says; None if a descriptor says all."""
+    if isinstance(case, NodeCase):
+        return "this node"
+    return "a gather between operators" if case.wrapped else None
+
+
 _NAMES = rf"{FULL_NAME}|DirectML\.dll|{RUNTIME_NAME}"
 RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^({_NAMES})\Z")]
 """The full name of a provider, or the name of another runtime.
@@ -132,6 +151,15 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a case that did not run on the lane means exit code 3."""
     has_answers: bool = False
     """Whether the answers came from a folder, so that no case can run again."""
+
+    @property
+    def software(self) -> list[str]:
+        """The provider, and each package with its version."""
+        texts = [f"{package} {version}" for package, version in self.versions.items()]
+        # A runtime that is no provider has a version of its own.
+        if self.provider not in self.versions:
+            texts.insert(0, self.provider)
+        return texts
 
 
 class Lane(Protocol):

@@ -7,7 +7,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,8 +16,6 @@ from msgspec.structs import replace
 
 from onnxgather.checking.cases import (
     Case,
-    DescriptorCase,
-    FileModel,
     NodeCase,
     smallest_case,
 )
@@ -29,6 +26,7 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
+    feeds_of,
 )
 from onnxgather.checking.lanes.webnn import (
     given_to_webnn,
@@ -198,10 +196,9 @@ class ModelLane:
                 " runs as it is"
             )
             return Answer(AnswerKind.NOT_RUN, reason)
-        for_webnn = self.is_for_webnn
         try:
             question = question_of(
-                case, self._target, substitute, self.opset, for_webnn
+                case, self._target, substitute, self.opset, self.is_for_webnn
             )
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
@@ -212,7 +209,7 @@ class ModelLane:
             )
         answer = self.run(
             question.model,
-            feeds_of(case, question),
+            feeds_of(case, question.inputs),
             question.threads,
             question.operators,
             substitute,
@@ -229,7 +226,9 @@ class ModelLane:
 
         The body runs where our library is not registered.
         """
-        body = self.run(question.model, feeds_of(case, question), question.threads)
+        body = self.run(
+            question.model, feeds_of(case, question.inputs), question.threads
+        )
         expected = case.expected()
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
@@ -244,10 +243,10 @@ class ModelLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         try:
-            given = given_to_webnn(case)
+            module, feeds = given_to_webnn(case)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        answer = self.run(given.module, given.feeds)
+        answer = self.run(module, feeds)
         answer = with_own_type(answer, case.descriptor.output_tensor)
         return replace(answer, of_descriptor=case.runs_file)
 
@@ -271,11 +270,17 @@ class ModelLane:
             substitute: What the model computes in place of the gather of the inputs.
             library: The library of onnxgather's own operators, if the model needs it.
         """
+        session: dict[str, Any] = {
+            "provider": self.provider.name,
+            "threads": threads,
+            "library": self.library,
+        }
+        if library:
+            session["operators"] = library
         feeds_of_model = feeds
         if substitute is not None:
             feeds_of_model = substitute.feeds(feeds)
         try:
-            session = self._session(threads, library)
             ran = self._worker.run(model, session, feeds_of_model, sent)
         except NoAnswerError as error:
             return Answer.none(error)
@@ -285,9 +290,9 @@ class ModelLane:
             return Answer(AnswerKind.REFUSED, str(error))
 
         nodes = tuple(operator for _, operator in ran.assignment)
-        expanded = self._expanded_operators(nodes, sent or Counter())
-        if expanded:
-            return self._expanded(expanded, library)
+        expanded = self._expanded(nodes, sent or Counter(), library)
+        if expanded is not None:
+            return expanded
         outputs = ran.outputs
         if substitute is not None:
             outputs = substitute.outputs(outputs)
@@ -300,20 +305,8 @@ class ModelLane:
             return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=in_range)
         return Answer(AnswerKind.RAN, None, nodes, output, in_range)
 
-    def _session(self, threads: int, operators: str | None) -> dict[str, Any]:
-        """Return what the worker must know to make the session."""
-        session: dict[str, Any] = {
-            "provider": self.provider.name,
-            "threads": threads,
-            "library": self.library,
-        }
-        if operators:
-            session["operators"] = operators
-        return session
-
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""
-        name = self.provider.name
         lane = "" if self.host or self.library else self.name
         reason = self.provider.why_not_run(error.kind, error.detail, lane)
         # Case: another environment, which has no other wheel yet.
@@ -321,7 +314,8 @@ class ModelLane:
             reason = self._why_no_runtime_elsewhere(error.detail) or reason
         has_source = self.library or self.provider.distribution
         if error.kind == "absent" and not has_source:
-            reason += f", or name its plugin library: --plugin {name}=LIBRARY"
+            option = f"--plugin {self.provider.name}=LIBRARY"
+            reason += f", or name its plugin library: {option}"
         return Answer(
             AnswerKind.NOT_RUN,
             reason,
@@ -350,19 +344,15 @@ class ModelLane:
                 reason += f"; {runtime.title} itself is the lane {runtime.name}"
         return reason
 
-    def _expanded_operators(
-        self, nodes: Sequence[str], sent: Counter[str]
-    ) -> AbstractSet[str]:
-        """Return onnxgather's operators in a model if the body of any ran instead."""
+    def _expanded(
+        self, nodes: Sequence[str], sent: Counter[str], library: str | None
+    ) -> Answer | None:
+        """Return the answer if a body ran in place of the kernel of our operator."""
         own = OPERATORS.keys() & sent.keys()
         # Only the CPU provider has kernels for them.
-        if self.provider.name == CPU and own - {*nodes}:
-            return own
-        return set()
-
-    def _expanded(self, operators: AbstractSet[str], library: str | None) -> Answer:
-        """Return the answer if a body ran in place of the kernel of an operator."""
-        detail = f"the body of {', '.join(operators)} ran"
+        if self.provider.name != CPU or own <= {*nodes}:
+            return None
+        detail = f"the body of {', '.join(own)} ran"
         if not library:
             detail = kernels.why_not()
         reason = self.provider.why_not_run("operators", detail)
@@ -409,13 +399,18 @@ def model_lane(
     # Case 1: a provider in a browser.
     if provider.in_browser:
         if plugin:
-            rule = "must have no plugin, as it is a browser's"
-            raise OnnxGatherError(f"lane {shown(name)} {rule}")
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have no plugin, as it is a browser's"
+            )
         host = hosts.web_host(provider, path)
         path = None
     # Case 2: ONNX Runtime for Windows on another system.
     elif _is_windows_elsewhere(name):
-        _check_folder(name, path)
+        if path and os.path.isfile(os.path.expanduser(path)):
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have the folder that {SETUP} makes"
+                f", got the file {shown(path)}"
+            )
         host = [hosts.windows_host(path)]
         operators = hosts.WINDOWS_OPERATORS
         path = None
@@ -431,8 +426,10 @@ def model_lane(
     python = interpreter(path)
     if hosts.is_library(python):
         if plugin:
-            rule = "must have a shared library of ONNX Runtime or a plugin"
-            raise OnnxGatherError(f"lane {shown(name)} {rule}, got both")
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have a shared library of ONNX Runtime or a"
+                " plugin, got both"
+            )
         host = [os.path.abspath(python)]
     library = plugin and os.path.abspath(plugin)
     return ModelLane(
@@ -467,9 +464,9 @@ def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provid
     except ProviderError:
         if plugin is None:
             raise
-    rule = "a plugin library must come with ONNX Runtime's full name of its provider"
     raise ProviderError(
-        f"{rule}, such as MyExecutionProvider, got {shown(provider_name)}"
+        "a plugin library must come with ONNX Runtime's full name of its provider"
+        f", such as MyExecutionProvider, got {shown(provider_name)}"
     )
 
 
@@ -486,13 +483,6 @@ def _is_host_folder(provider: Provider, path: str | None) -> bool:
     return os.path.isdir(os.path.expanduser(path))
 
 
-def _check_folder(name: str, path: str | None) -> None:
-    """Check that the folder of a lane's host is no file."""
-    if path and os.path.isfile(os.path.expanduser(path)):
-        rule = f"lane {shown(name)} must have the folder that {SETUP} makes"
-        raise OnnxGatherError(f"{rule}, got the file {shown(path)}")
-
-
 class Question(NamedTuple):
     """What ONNX Runtime is given for a case."""
 
@@ -504,17 +494,6 @@ class Question(NamedTuple):
     """How many threads ONNX Runtime may use."""
     operators: Counter[str]
     """How often each operator is in the model."""
-
-
-def feeds_of(case: Case, question: Question) -> list[dict[str, Array]]:
-    """Return the inputs of each run of a case; the last are those of the case."""
-    feeds = [question.inputs]
-    # A refusal counts only beside an output for valid indices.
-    if isinstance(case, DescriptorCase) and case.must_refuse:
-        _, indices_name, *_ = question.inputs
-        zeros = np.zeros_like(case.indices)
-        feeds.insert(0, {**question.inputs, indices_name: zeros})
-    return feeds
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
@@ -537,7 +516,7 @@ def given_to(provider: Provider, case: Case) -> list[Case]:
     if substitute is None or isinstance(case, NodeCase):
         return [case]
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
-    cases: list[Case] = []
+    cases = list[Case]()
     for feed in substitute.feeds([inputs]):
         data, indices = feed.values()
         case_of_word = dataclasses.replace(
@@ -578,7 +557,11 @@ def question_of(
             opset,
         )
     elif case.model is not None:
-        return _question_of_file(case, case.model)
+        _, proto = loaded(case.model.content)
+        arrays = (case.data, case.indices)
+        inputs = dict(zip(case.model.inputs, arrays, strict=True))
+        threads = threads_for(case.descriptor)
+        return Question(case.model.content, inputs, threads, operators(proto))
     else:
         threads = threads_for(case.descriptor)
         desc = case.descriptor
@@ -596,15 +579,6 @@ def question_of(
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
-
-
-def _question_of_file(case: DescriptorCase, model: FileModel) -> Question:
-    """Return the question of a case whose model is that of a file."""
-    _, proto = loaded(model.content)
-    arrays = (case.data, case.indices)
-    inputs = dict(zip(model.inputs, arrays, strict=True))
-    threads = threads_for(case.descriptor)
-    return Question(model.content, inputs, threads, operators(proto))
 
 
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")

@@ -9,12 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from onnxgather.checking.cases import (
-    Case,
-    DescriptorCase,
-    NodeCase,
-    smallest_case,
-)
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
@@ -30,9 +25,9 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
+    feeds_of,
 )
 from onnxgather.checking.lanes.python import (
-    feeds_of,
     interpreter,
     question_of,
     target_of_lane,
@@ -40,10 +35,7 @@ from onnxgather.checking.lanes.python import (
 from onnxgather.checking.node_models import bare_model, onnx_operators
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.execution.elsewhere.child import (
-    Breakdown,
-    NoAnswerError,
-)
+from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import runtime_python
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import target_of
@@ -127,9 +119,8 @@ class RuntimeLane:
                 return self._why_ran_is_no_proof()
             return None
         if about.missing is not None and self._row is not None:
-            title = self._row.title
             cure = self._row.install(self.python)
-            rule = f"lane {self.name} needs {title}, which is not installed"
+            rule = f"lane {self.name} needs {self._row.title}, which is not installed"
             return f"{rule} (no module {about.missing}); run {cure}"
         if about.missing is not None:
             rule = f"the adapter {self.adapter} needs the module {about.missing}"
@@ -184,7 +175,7 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        feeds = feeds_of(case, question)
+        feeds = feeds_of(case, question.inputs)
         must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
         try:
             result = self._worker.run(question.model, case.name, feeds)

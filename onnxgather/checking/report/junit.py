@@ -45,22 +45,16 @@ def junit(report: Report) -> bytes:
             name = "the lane runs every case"
             lines = [failures[lane.name]]
             add_testcase(suite, lane.name, name, "error", "NOT-RUN", lines)
-        _add_cases(suite, report, number)
+        for case in report.cases:
+            result = case.results[number]
+            # Readers split a classname at its dots: lane, operator, data type.
+            group = f"{lane.name}.{case.operator}.{case.data_type}"
+            element = STATES[result.state].element
+            lines = [*evidence_lines(result), *again(report, case, lane, result)]
+            add_testcase(suite, group, title(case), element, result.state, lines)
     _add_early_end(root, report)
     _add_files(root, report)
     return junit_document(root)
-
-
-def _add_cases(suite: ET.Element, report: Report, number: int) -> None:
-    """Add a testcase for each case of a lane."""
-    lane = report.lanes[number]
-    for case in report.cases:
-        result = case.results[number]
-        # Readers split a classname at its dots: lane, operator, data type.
-        group = f"{lane.name}.{case.operator}.{case.data_type}"
-        element = STATES[result.state].element
-        lines = [*evidence_lines(result), *again(report, case, lane, result)]
-        add_testcase(suite, group, title(case), element, result.state, lines)
 
 
 def _add_properties(

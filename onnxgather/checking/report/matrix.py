@@ -45,7 +45,7 @@ _WORDS_OF_BREAKDOWNS = {
 FOREIGN_MEMORY = "foreign memory"
 """What a cell says of an output with values that the inputs do not have."""
 
-_BUILD_VERSIONS = ("python", "numpy")
+_BUILD_VERSIONS = ("python ", "numpy ")
 """Versions that do not tell which runtime a lane has."""
 
 
@@ -103,11 +103,4 @@ def lane_head(lane: LaneInfo) -> list[str]:
 
     That is the provider, and the versions of the runtime.
     """
-    lines: list[str] = []
-    # A runtime that is no provider has a version of its own.
-    if lane.provider not in lane.versions:
-        lines.append(lane.provider)
-    for package, version in lane.versions.items():
-        if package not in _BUILD_VERSIONS:
-            lines.append(f"{package} {version}")
-    return lines
+    return [text for text in lane.software if not text.startswith(_BUILD_VERSIONS)]

@@ -31,13 +31,7 @@ from onnxgather.checking.report.sentences import (
     verdict,
     why,
 )
-from onnxgather.checking.results import (
-    CaseResult,
-    Evidence,
-    Report,
-    Result,
-    ResultKind,
-)
+from onnxgather.checking.results import CaseResult, Evidence, Report, Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, differing
 from onnxgather.core.descriptors.explain import value_text
 from onnxgather.core.descriptors.reference import reference
@@ -93,15 +87,13 @@ def html(report: Report) -> bytes:
 def _data(report: Report) -> dict[str, Any]:
     """Return the data of the page."""
     report_causes = causes(report)
-    different_groups: dict[CaseGroup, CaseGroup] = {}
-    groups: list[CaseGroup] = []
+    different_groups = dict[CaseGroup, CaseGroup]()
+    groups = list[CaseGroup]()
     for case in report.cases:
         group = group_of(case)
         groups.append(different_groups.setdefault(group, group))
     with_details = _with_details(report, report_causes, groups)
-    lanes: list[dict[str, Any]] = []
-    for lane in report.lanes:
-        lanes.append({**to_builtins(lane), "runtime": lane_head(lane)})
+    lanes = [{**to_builtins(lane), "runtime": lane_head(lane)} for lane in report.lanes]
     return {
         "onnxgather": report.onnxgather,
         "made": report.made,
@@ -109,7 +101,15 @@ def _data(report: Report) -> dict[str, Any]:
         "lanes": lanes,
         "invalid": to_builtins(report.invalid),
         "unusable": report.unusable,
-        "causes": [_cause_data(report, cause) for cause in report_causes],
+        "causes": [
+            {
+                "state": cause.first.state,
+                "lane": report.cases[cause.cases[0]].results.index(cause.first),
+                "words": result_words(cause.first),
+                "why": why(cause.first),
+            }
+            for cause in report_causes
+        ],
         "packed": packed(_packed_data(report, report_causes, groups, with_details)),
         "states": list(STATES),
         "bad": BAD,
@@ -117,17 +117,6 @@ def _data(report: Report) -> dict[str, Any]:
         "details": list(
             compressed(_details(report, report.cases[k]) for k in with_details)
         ),
-    }
-
-
-def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
-    """Return the data of a cause."""
-    first_case = report.cases[cause.cases[0]]
-    return {
-        "state": cause.first.state,
-        "lane": first_case.results.index(cause.first),
-        "words": result_words(cause.first),
-        "why": why(cause.first),
     }
 
 
@@ -141,16 +130,16 @@ def _packed_data(
 
     The script reads a case as a row: see `readCase` in cases.mjs.
     """
-    cause_numbers: dict[tuple[int, str], int] = {}
+    cause_numbers = dict[tuple[int, str], int]()
     for number, cause in enumerate(report_causes):
         for case in cause.cases:
             cause_numbers[case, cause.first.lane] = number
     detail_numbers = {case: number for number, case in enumerate(with_details)}
-    group_numbers: dict[CaseGroup, int] = {}
-    result_numbers: dict[tuple[Result, int | None], int] = {}
-    rows: list[list[Any]] = []
+    group_numbers = dict[CaseGroup, int]()
+    result_numbers = dict[tuple[Result, int | None], int]()
+    rows = list[list[Any]]()
     for number, (case, group) in enumerate(zip(report.cases, groups, strict=True)):
-        numbers: list[int] = []
+        numbers = list[int]()
         for result in case.results:
             key = (result, cause_numbers.get((number, result.lane)))
             numbers.append(result_numbers.setdefault(key, len(result_numbers)))
@@ -172,7 +161,7 @@ def _packed_data(
                 numbers,
             ]
         )
-    results: list[dict[str, Any]] = []
+    results = list[dict[str, Any]]()
     for result, cause_number in result_numbers:
         facts = {
             "words": result_words(result),
@@ -192,11 +181,12 @@ def _with_details(
     and at last cases that passed on all lanes.
     """
     sizes = [_evidence_size(case) for case in report.cases]
-    ranked: list[tuple[bool, int, int, int]] = []
+    ranked = list[tuple[bool, int, int, int]]()
     for cause in report_causes:
         of_groups = defaultdict[CaseGroup, list[int]](list)
         for number in cause.cases:
-            if _has_details(report.cases[number]):
+            case = report.cases[number]
+            if case.evidence is not None and any(map(_is_informative, case.results)):
                 of_groups[groups[number]].append(number)
         for numbers in of_groups.values():
             numbers.sort(key=sizes.__getitem__)
@@ -214,11 +204,6 @@ def _evidence_size(case: CaseResult) -> int:
     """Return how many bytes the arrays of a case have."""
     evidence = case.evidence or case.example
     return evidence.size if evidence is not None else 0
-
-
-def _has_details(case: CaseResult) -> bool:
-    """Return whether the page may have details of a case that did not pass."""
-    return case.evidence is not None and any(map(_is_informative, case.results))
 
 
 def _is_informative(result: Result) -> bool:
@@ -245,10 +230,10 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
         case.out_of_range,
         {lane: array for lane, array in got.items() if lane in compared},
     )
-    commands: list[str] = []
+    commands = list[str]()
     for lane, result in zip(report.lanes, case.results, strict=True):
         commands += again(report, case, lane, result)
-    details: dict[str, Any] = {
+    details = {
         "again": commands,
         "repro": _repro_commands(case, report.lanes),
         "picture": to_builtins(picture),
@@ -272,7 +257,7 @@ def _expected_of_lanes(case: CaseResult, evidence: Evidence) -> dict[str, Array 
     expected = None
     if evidence.expected is not None:
         expected = evidence.expected.array()
-    by_lane: dict[str, Array | None] = {}
+    by_lane = dict[str, Array | None]()
     for result in case.results:
         by_lane[result.lane] = expected
         # Case: the lane is DirectML, which has a rule of its own.
@@ -294,8 +279,7 @@ def _wrong_bytes(expected: Array | None, got: Array) -> list[_WrongElement]:
     returned = f"{got.dtype} {list(got.shape)}"
     # Case 1: there must be no output.
     if expected is None:
-        entry = _WrongElement("all", "an error", "", returned, _hexadecimal(got))
-        return [entry]
+        return [_WrongElement("all", "an error", "", returned, _hexadecimal(got))]
     # Case 2: another data type or shape.
     if got.dtype != expected.dtype or got.shape != expected.shape:
         wanted = f"{expected.dtype} {list(expected.shape)}"
@@ -303,10 +287,10 @@ def _wrong_bytes(expected: Array | None, got: Array) -> list[_WrongElement]:
             "all", wanted, _hexadecimal(expected), returned, _hexadecimal(got)
         )
         return [entry]
-    entries: list[_WrongElement] = []
+    entries = list[_WrongElement]()
     for offset in differing(expected, got)[:MOST_WRONG_ELEMENTS].tolist():
         place = np.array(np.unravel_index(offset, got.shape), int).tolist()
-        texts: list[str] = []
+        texts = list[str]()
         for array in (expected, got):
             element = array.reshape(-1)[offset : offset + 1]
             texts += [value_text(element[0]), _hexadecimal(element)]
@@ -326,7 +310,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
 
     Lanes that run no models are left out.
     """
-    commands: list[str] = []
+    commands = list[str]()
     for lane, result in zip(lanes, case.results, strict=True):
         if not result.is_wrong or lane.target is None:
             continue
@@ -338,7 +322,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
 
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """Return the targets of the models that did not pass, without repetitions."""
-    targets: list[Target] = []
+    targets = list[Target]()
     for lane, result in zip(lanes, case.results, strict=True):
         if not _is_informative(result):
             continue

@@ -26,7 +26,9 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
         libraries: The plugin libraries of the lanes, and the shared libraries that they
             run on.
     """
-    names = _names_by_path(_interpreters(report), libraries)
+    pythons = [lane.python or "" for lane in report.lanes]
+    # Case: an interpreter without a folder is found on the PATH; its name stays.
+    names = _names_by_path([*filter(os.path.dirname, pythons), *libraries])
     longest_first = sorted(names, key=len, reverse=True)
     paths = "|".join(map(re.escape, longest_first))
     # A path that is part of a longer one stays.
@@ -45,22 +47,10 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
     return msgspec.convert(cleaned, Report, builtin_types=[bytes])
 
 
-def _interpreters(report: Report) -> list[str]:
-    """Return the interpreters that lanes name by a path."""
-    paths: list[str] = []
-    for lane in report.lanes:
-        # Case: an interpreter without a folder is found on the PATH; its name stays.
-        if lane.python is not None and os.path.dirname(lane.python):
-            paths.append(lane.python)
-    return paths
-
-
-def _names_by_path(
-    interpreters: Iterable[str], libraries: Iterable[str]
-) -> dict[str, str]:
-    """Return what a report without paths writes in place of each path."""
+def _names_by_path(files: Iterable[str]) -> dict[str, str]:
+    """Return what a report without paths writes in place of the path of each file."""
     names = {os.path.expanduser("~"): "~"}
-    for file in [*interpreters, *libraries]:
+    for file in files:
         for path in (file, os.path.abspath(file), os.path.realpath(file)):
             folder, name = os.path.split(path)
             names[path] = name
@@ -68,11 +58,12 @@ def _names_by_path(
             if os.path.basename(folder) in ("bin", "Scripts"):
                 folder = os.path.dirname(folder)
             names[folder] = "..."
-    long_enough: dict[str, str] = {}
-    for path, name in names.items():
-        # `/usr`, `/` and the current folder are on any machine, and tell nothing.
-        if path.count(os.sep) > 1 or name == "~":
-            long_enough[path] = name
+    # `/usr`, `/` and the current folder are on any machine, and tell nothing.
+    long_enough = {
+        path: name
+        for path, name in names.items()
+        if path.count(os.sep) > 1 or name == "~"
+    }
     # Messages of Python write a path with escapes, such as the backslashes of Windows.
     escaped = {repr(path)[1:-1]: name for path, name in long_enough.items()}
     return long_enough | escaped
@@ -86,8 +77,6 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
         items = cast("Sequence[Any]", value)
         return [_with_texts(item, change) for item in items]
     if isinstance(value, dict):
-        changed: dict[str, Any] = {}
-        for key, item in cast("dict[str, Any]", value).items():
-            changed[change(key)] = _with_texts(item, change)
-        return changed
+        fields = cast("dict[str, Any]", value)
+        return {change(key): _with_texts(fields[key], change) for key in fields}
     return value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from onnxgather.checking.report.sentences import (
     about_lane,
@@ -58,7 +59,7 @@ def as_lines(report: Report, width: int = 100, *, colour: bool = False) -> str:
         _count_rows(report),
         _verdict_rows(report),
     ]
-    texts: list[str] = []
+    texts = list[str]()
     for section in sections:
         if section:
             lines = [_line(row, colour) for row in section]
@@ -92,40 +93,27 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
     room = width + len(_GAP) - label_width
     start = 0
     while start < len(lane_widths):
-        end = start + _columns_that_fit(lane_widths[start:], room)
+        fitting = sum(used <= room for used in accumulate(lane_widths[start:]))
+        end = start + max(1, fitting)
         yield [[label, *cells[start:end]] for label, *cells in rows]
         start = end
-
-
-def _columns_that_fit(widths: Sequence[int], room: int) -> int:
-    """Return how many of the first columns fit in the room; the first always does."""
-    used = widths[0]
-    count = 1
-    for width in widths[1:]:
-        used += width
-        if used > room:
-            break
-        count += 1
-    return count
 
 
 def _case_row(case: CaseResult) -> _Row:
     row = _plain_row(title(case))
     for result in case.results:
-        text: str = result.state
-        for remark in result.remarks:
-            text += f", {remark}"
+        text = ", ".join([result.state, *result.remarks])
         row.append((text, result.state))
     return row
 
 
 def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
     """Return a row of counts for each operator and data type, sorted by name."""
-    groups: dict[tuple[str, str], list[CaseResult]] = {}
+    groups = dict[tuple[str, str], list[CaseResult]]()
     for case in cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)
     longest = max(len(operator) for operator, _ in groups)
-    rows: list[_Row] = []
+    rows = list[_Row]()
     for (operator, data_type), group in sorted(groups.items()):
         row = _plain_row(f"{operator:<{longest}} {data_type}")
         for results_of_lane in zip(*(case.results for case in group), strict=True):
@@ -138,7 +126,7 @@ def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
 def _cause_rows(report: Report) -> list[_Row]:
     """Return the rows of the causes: the results, and the facts of the first."""
     all_causes = causes(report)
-    rows: list[_Row] = []
+    rows = list[_Row]()
     for cause in all_causes[:MOST_CAUSES]:
         state = cause.first.state
         rows.append([(f"{state:<7}", state), (cause.title(report), None)])
@@ -162,9 +150,10 @@ def _file_rows(report: Report) -> list[_Row]:
 
     One note is about the files of models, one is about the cases.
     """
-    rows: list[_Row] = []
-    for invalid in report.invalid:
-        rows.append(_plain_row("INVALID ", f"{invalid.file}: {invalid.reason}"))
+    rows = [
+        _plain_row("INVALID ", f"{invalid.file}: {invalid.reason}")
+        for invalid in report.invalid
+    ]
     for message in report.unusable:
         rows.append(_plain_row("UNUSABLE", message))
     models = models_ran(report)
@@ -183,7 +172,7 @@ def _file_rows(report: Report) -> list[_Row]:
 
 def _count_rows(report: Report) -> list[_Row]:
     """Return a row of counts for each lane, and one for the files with faults."""
-    rows: list[_Row] = []
+    rows = list[_Row]()
     for number, lane in enumerate(report.lanes):
         counts = report.counts(number)
         parts = [number_of(counts.total(), "case")]
@@ -197,7 +186,7 @@ def _count_rows(report: Report) -> list[_Row]:
             parts.append(f"{judged:,} {BY_DIRECTML}")
         state = worst(counts) if counts else None
         rows.append([(f"{lane.name}: {', '.join(parts)}", state)])
-    files: list[str] = []
+    files = list[str]()
     if report.invalid:
         # A file may have several invalid descriptors.
         count = len({invalid.file for invalid in report.invalid})
@@ -219,13 +208,13 @@ def _verdict_rows(report: Report) -> list[_Row]:
 
 def _aligned(rows: Iterable[_Row]) -> list[_Row]:
     """Return the rows with each cell as wide as the widest of its column."""
-    escaped: list[_Row] = []
+    escaped = list[_Row]()
     for row in rows:
         escaped.append([(printable(text), state) for text, state in row])
-    widths: list[int] = []
+    widths = list[int]()
     for column in zip(*escaped, strict=True):
         widths.append(max(len(text) for text, _ in column))
-    aligned: list[_Row] = []
+    aligned = list[_Row]()
     for row in escaped:
         cells: _Row = []
         for (text, state), width in zip(row, widths, strict=True):
@@ -236,7 +225,7 @@ def _aligned(rows: Iterable[_Row]) -> list[_Row]:
 
 def _line(row: _Row, colour: bool) -> str:
     """Return a row as text; the blanks that align a cell have no colour."""
-    cells: list[str] = []
+    cells = list[str]()
     for text, state in row:
         cell = printable(text)
         if colour and state:

@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from onnxgather.checking.cases import GIVEN
@@ -43,12 +42,7 @@ def about_lane(lane: LaneInfo) -> str:
     """Return a lane's provider, versions, target, devices; or why it did not start."""
     if lane.not_run is not None:
         return f"{_NOT_STARTED}: {lane.not_run}"
-    parts: list[str] = []
-    # A runtime that is no provider has a version of its own.
-    if lane.provider not in lane.versions:
-        parts.append(lane.provider)
-    for package, version in lane.versions.items():
-        parts.append(f"{package} {version}")
+    parts = lane.software
     if lane.target:
         parts.append(f"target {lane.target}")
     if lane.has_answers:
@@ -149,8 +143,7 @@ def title(case: CaseResult) -> str:
     return f"{case.name} (wrapped)" if case.wrapped else case.name
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """Results of one lane that are not PASS for one reason."""
 
     first: Result
@@ -179,7 +172,7 @@ def causes(report: Report) -> list[Cause]:
     The worst state comes first; among equal states foreign memory, and then the cause
     with most cases.
     """
-    by_key: dict[Hashable, Cause] = {}
+    by_key = dict[Hashable, Cause]()
     for number, case in enumerate(report.cases):
         for result in case.results:
             if result.state == "PASS":
@@ -256,7 +249,7 @@ def _numbers(
     report: Report, counts: Counter[State], finding_counts: dict[str, int]
 ) -> str:
     """Return the sentence with the numbers of a report."""
-    parts: list[str] = []
+    parts = list[str]()
     if counts:
         judged = _passed_by_directml(report)
         parts.append(f"{counts['PASS'] - judged:,} agree bit for bit")
@@ -283,7 +276,7 @@ def _numbers(
 def _headline(
     report: Report, counts: Counter[State], findings: int
 ) -> tuple[str, Mood]:
-    bad: list[str] = []
+    bad = list[str]()
     if findings:
         bad.append(number_of(findings, "finding"))
     # Where the lanes are listed, the reason is too.
@@ -319,8 +312,8 @@ def models_ran(report: Report) -> str:
 
     It is empty if the report has no case of the file of a model, or no lane ran one.
     """
-    files: list[str] = []
-    ran: dict[str, bool] = {}
+    files = list[str]()
+    ran = dict[str, bool]()
     for case in report.cases:
         if not case.runs_file:
             continue
@@ -332,7 +325,7 @@ def models_ran(report: Report) -> str:
     on_descriptor = [lane for lane, of_descriptor in ran.items() if of_descriptor]
     files = [*dict.fromkeys(files)]
     is_one = len(files) == 1
-    texts: list[str] = []
+    texts = list[str]()
     if on_file:
         what = "the file itself" if is_one else "the files themselves"
         texts.append(f"{', '.join(on_file)} ran {what}")
@@ -368,10 +361,11 @@ def _known_by_lane(report: Report) -> str:
 
 def _known_words(counts: Counter[str]) -> str:
     """Return the counts of `known_counts` as the words of a headline."""
-    parts: list[str] = []
-    for what, words in _KNOWN_IN_HEADLINE.items():
-        if counts[what]:
-            parts.append(f"{counts[what]:,} {words}")
+    parts = [
+        f"{counts[what]:,} {words}"
+        for what, words in _KNOWN_IN_HEADLINE.items()
+        if counts[what]
+    ]
     return ", ".join(parts)
 
 
@@ -395,7 +389,7 @@ def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:
         report: The report.
         with_reasons: Whether the text of a lane that did not start says why.
     """
-    failures: dict[str, str] = {}
+    failures = dict[str, str]()
     for number, lane in enumerate(report.lanes):
         if lane.not_run is not None:
             failures[lane.name] = about_lane(lane) if with_reasons else _NOT_STARTED
@@ -413,7 +407,7 @@ def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:
 def cut(report: Report) -> list[str]:
     """Return why a check ended before its last case."""
     ran = f"after {len(report.cases):,} of {number_of(report.planned, 'case')}"
-    reasons: list[str] = []
+    reasons = list[str]()
     if report.interrupted:
         reasons.append(f"interrupted by {report.interrupted} {ran}")
     if report.maxfail:

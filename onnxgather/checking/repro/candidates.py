@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -97,10 +98,8 @@ def _candidate_of_node(case: NodeCase) -> Candidate:
 
 def _leading_ones(sizes: Sequence[int]) -> int:
     """Return how many sizes are 1 before the first other size."""
-    for count, size in enumerate(sizes):
-        if size != 1:
-            return count
-    return len(sizes)
+    ones = takewhile(lambda size: size == 1, sizes)
+    return sum(ones)
 
 
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:

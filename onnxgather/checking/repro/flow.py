@@ -6,8 +6,8 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.judge import judge, result_of
@@ -35,8 +35,7 @@ LONGEST_RUN = 120.0
 """The most seconds that a repro.py may take when it is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of a case on a lane, and whether its repro shows it."""
 
     text: str
@@ -201,8 +200,7 @@ def _reduce(
     reduce_case(first.case, shows_fault)
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """The trial that a folder holds, and whether it shows the difference."""
 
     trial: Trial
@@ -227,7 +225,7 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
     if case.model is not None:
         target = case.model.target
     operators = operators_of(lane.provider, target)
-    trials: list[Trial] = []
+    trials = list[Trial]()
     # A provider that lacks a data type is given the case in another type.
     for given in given_to(lane.provider, case):
         trials += trials_of(
@@ -246,7 +244,6 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
 
     If no way shows it, return what the lane ran.
     """
-    case = difference.case
     info = difference.info
     result = difference.result
     trials = _trials(difference, lane)
@@ -260,7 +257,7 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
             assert isinstance(lane, ModelLane), "a runtime has an interpreter"
             trouble = _trouble_of_lane(lane, trial, result)
         else:
-            files = runnable(case, difference.title, info.provider, trial)
+            files = runnable(difference.case, difference.title, info.provider, trial)
             trouble, printed = _trouble_of_script(info.python, files, result)
         if trouble is None:
             return _Attempt(trial, f"{who} shows it", True, printed)
@@ -280,10 +277,7 @@ def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | Non
     """Return why a lane without an interpreter shows no difference; None if it does."""
     question = trial.question
     answer = lane.run(
-        question.model,
-        [question.inputs],
-        question.threads,
-        library=trial.operators,
+        question.model, [question.inputs], question.threads, library=trial.operators
     )
     output = answer.output
     expected = trial.expected
@@ -338,14 +332,7 @@ def _trouble_of_script(
     dies = result.breakdown in (Breakdown.DIED, Breakdown.EXITED)
     if dies and run.returncode not in (0, 1, 3):
         return None, None
-    last_line = _last_line(printed + run.stderr.decode(errors="replace"))
+    said = printed + run.stderr.decode(errors="replace")
+    *_, last_line = "nothing", *filter(None, map(str.strip, said.split("\n")))
     code = run.returncode
     return f"it ended with exit code {code} and said: {last_line}", None
-
-
-def _last_line(text: str) -> str:
-    """Return the last line that is not blank."""
-    for line in reversed(text.split("\n")):
-        if line.strip():
-            return line.strip()
-    return "nothing"

@@ -9,17 +9,18 @@ import platform
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
+from onnxgather.checking.lanes import base_of
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import FIRST_CASE, Question, question_of
 from onnxgather.checking.lanes.webnn import given_to_webnn
@@ -31,7 +32,7 @@ from onnxgather.core.descriptors.operators import TENSORS
 from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
-from onnxgather.core.execution.providers import WEB_PROVIDERS
+from onnxgather.core.execution.providers import WEB_PROVIDERS, Provider
 from onnxgather.core.files import filled_in, packaged_text
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
@@ -79,8 +80,7 @@ MOST_SHOWN = 64
 """The most elements of an array that an issue shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A question to ONNX Runtime with the expected answer."""
 
     question: Question
@@ -103,10 +103,10 @@ def trial_of_program(case: DescriptorCase) -> Trial:
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
-    given = given_to_webnn(case)
+    module, feeds = given_to_webnn(case)
     answer = case.expected()
     expected = None if isinstance(answer, str) else answer
-    question = Question(given.module, given.feeds[-1], 0, Counter())
+    question = Question(module, feeds[-1], 0, Counter())
     return Trial(question, expected, is_program=True)
 
 
@@ -223,8 +223,7 @@ def _arrays_of(trial: Trial) -> dict[str, bytes]:
     return contents
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """A case with the wrong result of a lane."""
 
     case: Case
@@ -294,17 +293,14 @@ def write_folder(
     """
     case = difference.case
     title = difference.title
-    library = _web_library(difference.info)
-    if trial.is_program:
-        contents = _arrays_of(trial)
-        contents["gather.mjs"] = trial.question.model
-        contents["repro.html"] = _page_of_program(difference, trial)
-    elif library:
-        contents = _arrays_of(trial)
-        contents["model.onnx"] = trial.question.model
-        contents["repro.html"] = _page_of_model(difference, trial, library)
-    else:
+    web_provider = _web_provider(difference.info)
+    if web_provider is None:
         contents = runnable(case, title, difference.info.provider, trial)
+    else:
+        model = "gather.mjs" if trial.is_program else "model.onnx"
+        contents = _arrays_of(trial)
+        contents[model] = trial.question.model
+        contents["repro.html"] = _page_of(difference, trial, web_provider)
     contents["ISSUE.md"] = issue_text(difference, trial, printed).encode()
     if isinstance(case, DescriptorCase):
         comment = f"{title}."
@@ -312,31 +308,9 @@ def write_folder(
     REPRO.write(folder, contents.items(), force)
 
 
-def _web_library(info: LaneInfo) -> str:
-    """Return the module of onnxruntime-web of a lane; empty if it ran no browser."""
-    short_name = info.name.partition("@")[0]
-    provider = WEB_PROVIDERS.get(short_name)
-    return provider.library if provider else ""
-
-
-def _page_of_program(difference: Difference, trial: Trial) -> bytes:
-    """Return a page that runs a WebNN program in any browser that has WebNN."""
-    data = _arrays_of_page(difference, trial)
-    data["module"] = trial.question.model.decode()
-    return _page("repro_webnn", difference, data)
-
-
-def _arrays_of_page(difference: Difference, trial: Trial) -> dict[str, object]:
-    """Return the inputs and the expected output as the script of a page takes them."""
-    answer = difference.case.expected()
-    inputs = [
-        _javascript_array(name, array) for name, array in trial.question.inputs.items()
-    ]
-    expected = None
-    if trial.expected is not None:
-        expected = _javascript_array("", trial.expected)
-    rule = answer if isinstance(answer, str) else None
-    return {"inputs": inputs, "expected": expected, "rule": rule}
+def _web_provider(info: LaneInfo) -> Provider | None:
+    """Return the provider of a lane in a browser; None for any other lane."""
+    return WEB_PROVIDERS.get(base_of(info.name))
 
 
 def _page(
@@ -365,42 +339,46 @@ def _page(
     return page.encode()
 
 
-def _page_of_model(difference: Difference, trial: Trial, library: str) -> bytes:
-    """Return a page that runs a model by onnxruntime-web.
+def _page_of(difference: Difference, trial: Trial, provider: Provider) -> bytes:
+    """Return a page that runs a WebNN program, or a model by onnxruntime-web.
 
     The reader of the page names the folder of onnxruntime-web.
     """
     info = difference.info
-    data = _arrays_of_page(difference, trial)
+    answer = difference.case.expected()
+    expected = None
+    if trial.expected is not None:
+        expected = _javascript_array("", trial.expected)
+    data: dict[str, object] = {
+        "inputs": _javascript_arrays(trial.question),
+        "expected": expected,
+        "rule": answer if isinstance(answer, str) else None,
+    }
+    if trial.is_program:
+        data["module"] = trial.question.model.decode()
+        return _page("repro_webnn", difference, data)
     data["model"] = _base64(trial.question.model)
-    data["first"] = _first_of_page(info)
-    data["library"] = library
-    data["provider"] = _WAYS[info.provider]
+    # The gather that starts a lane.
+    first = question_of(
+        FIRST_CASE, info.target or "portable", for_webnn=provider.needs_webnn
+    )
+    data["first"] = {"model": _base64(first.model), "inputs": _javascript_arrays(first)}
+    data["library"] = provider.library
+    # onnxruntime-web calls its providers as the lanes are called.
+    data["provider"] = base_of(info.name).removeprefix("web-")
     # The WebNN provider of onnxruntime-web evaluates texts.
-    evaluates = " 'unsafe-eval'" if data["provider"] == "webnn" else ""
+    evaluates = " 'unsafe-eval'" if provider.needs_webnn else ""
     version = escape(info.versions.get("onnxruntime", ""))
     return _page("repro", difference, data, version=version, evaluates=evaluates)
 
 
-def _first_of_page(info: LaneInfo) -> dict[str, object]:
-    """Return the gather that starts a lane, as the script of a page takes it."""
-    provider = WEB_PROVIDERS[info.name.partition("@")[0]]
-    target = info.target or "portable"
-    question = question_of(FIRST_CASE, target, for_webnn=provider.needs_webnn)
-    inputs = [_javascript_array(*item) for item in question.inputs.items()]
-    return {"model": _base64(question.model), "inputs": inputs}
-
-
-_WAYS = {
-    runtime.CPU: "wasm",
-    runtime.WEBGPU: "webgpu",
-    WEB_PROVIDERS["web-webnn"].name: "webnn",
-}
-"""What onnxruntime-web calls its providers, by their full names."""
-
-
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
+
+
+def _javascript_arrays(question: Question) -> list[list[object]]:
+    """Return what the script needs to make tensors of the inputs."""
+    return [_javascript_array(*item) for item in question.inputs.items()]
 
 
 def _javascript_array(name: str, array: Array) -> list[object]:
@@ -484,7 +462,7 @@ def _how_to_run(info: LaneInfo, trial: Trial) -> str:
     text = _HOW_ON_A_PROVIDER
     if trial.is_program:
         text = _HOW_ON_WEBNN
-    elif _web_library(info):
+    elif _web_provider(info):
         text = _HOW_BY_ONNXRUNTIME_WEB
     elif trial.adapter is not None:
         text = _HOW_ON_A_RUNTIME
@@ -538,16 +516,10 @@ def _right_text(case: Case, trial: Trial) -> str:
 
 def _version_list(info: LaneInfo) -> str:
     """Return the provider, versions, devices and system as a list."""
-    items: list[str] = []
-    # A runtime that is no provider has a version of its own.
-    if info.provider not in info.versions:
-        items.append(info.provider)
-    for package, version in info.versions.items():
-        items.append(f"{package} {version}")
-    for device in info.devices:
-        items.append(f"device {device}")
+    items = info.software
+    items += [f"device {device}" for device in info.devices]
     items.append(f"{platform.system()} {platform.machine()}")
-    lines: list[str] = []
+    lines = list[str]()
     for item in items:
         # Between backticks nothing is Markdown, except for another backtick.
         code = printable(item).replace("`", "'")
@@ -571,11 +543,8 @@ def _expected_text(difference: Difference, trial: Trial) -> str:
 def _notes_on_files(difference: Difference) -> str:
     """Return the paragraphs about files that only some repros have."""
     notes = ""
-    # A WebNN program has no repro.py, and neither has a lane of onnxruntime-web.
-    has_script = difference.info.target is not None
-    if _web_library(difference.info):
-        has_script = False
-    if difference.info.python is None and has_script:
+    # A lane in a browser has no repro.py.
+    if difference.info.python is None and not _web_provider(difference.info):
         notes += "\nThe lane itself ran `model.onnx`; `repro.py` was not tried.\n"
     if isinstance(difference.case, DescriptorCase):
         notes += "\n`program.json` says the same to dxdispatch, for DirectML itself.\n"
@@ -594,10 +563,11 @@ def _meaning(case: Case) -> str:
     )
     if isinstance(case, NodeCase):
         return f"{node}. ONNX does not allow it, as:\n\n{_block(case.node.rule)}"
-    strides: list[str] = []
-    for name, tensor in tensors(case.descriptor).items():
-        if tensor.strides is not None:
-            strides.append(f"{name}.Strides {list(tensor.strides)}")
+    strides = [
+        f"{name}.Strides {list(tensor.strides)}"
+        for name, tensor in tensors(case.descriptor).items()
+        if tensor.strides is not None
+    ]
     with_strides = f", with {' and '.join(strides)} in elements" if strides else ""
     formula = write_formula(case.descriptor, case.out_of_range)
     coordinates = f" with `{formula.coordinates}`" if formula.coordinates else ""

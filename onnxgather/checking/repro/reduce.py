@@ -11,9 +11,9 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,10 +75,10 @@ def _plainer(layout: Layout) -> Iterator[Layout]:
     for strides in (None, *STRIDES):
         if strides == layout.strides:
             break
-        yield replace(layout, strides=strides)
-    yield replace(layout, extra=0)
-    yield replace(layout, flags=Layout().flags)
-    yield replace(layout, alignment=0)
+        yield layout._replace(strides=strides)
+    yield layout._replace(extra=0)
+    yield layout._replace(flags=Layout().flags)
+    yield layout._replace(alignment=0)
 
 
 def fewer_dimensions(old: Candidate) -> Iterator[Candidate]:
@@ -259,7 +259,7 @@ def _pairs(old: Candidate) -> Sequence[Pair]:
             for dimension in range(len(gather.per_index))
             if dimension not in tied
         ]
-    pairs: list[Pair] = []
+    pairs = list[Pair]()
     pairs += [(dimension, dimension) for dimension in tied]
     pairs += [(dimension, None) for dimension in of_data]
     pairs += [(None, dimension) for dimension in of_indices]
@@ -283,13 +283,8 @@ def _tied_dimensions(old: Candidate, free: list[int]) -> list[int]:
 
 def _sizes(old: Candidate, pair: Pair) -> list[int]:
     """Return the sizes of a pair; they differ only in a forbidden node."""
-    data_dimension, index_dimension = pair
-    sizes: list[int] = []
-    if data_dimension is not None:
-        sizes.append(old.data.shape[data_dimension])
-    if index_dimension is not None:
-        sizes.append(old.indices.shape[index_dimension])
-    return sizes
+    arrays = zip((old.data, old.indices), pair, strict=True)
+    return [array.shape[number] for array, number in arrays if number is not None]
 
 
 def _cut(old: Candidate, pair: Pair, part: slice | int) -> Candidate:
@@ -328,8 +323,7 @@ def _part_by_part(array: Array, plain: Array) -> Iterator[Array]:
             yield changed.reshape(array.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """What is wrong with a result, apart from the sizes and values of its case."""
 
     kind: ResultKind
@@ -413,7 +407,7 @@ class _Search:
         case = self.case
         if isinstance(case, NodeCase):
             return
-        plainer: list[OutOfRange] = []
+        plainer = list[OutOfRange]()
         if case.in_range:
             plainer.append("error")
         if case.out_of_range in ("zero", "directml"):

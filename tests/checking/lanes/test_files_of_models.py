@@ -12,8 +12,8 @@ from own_models import stamped, with_wrong_bound
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, FileModel
 from onnxgather.checking.lanes import open_lanes
-from onnxgather.checking.lanes.lane import Answer, AnswerKind
-from onnxgather.checking.lanes.python import ModelLane, feeds_of, question_of
+from onnxgather.checking.lanes.lane import Answer, AnswerKind, feeds_of
+from onnxgather.checking.lanes.python import ModelLane, question_of
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import check_all
 from onnxgather.core.options import OutOfRange
@@ -78,7 +78,7 @@ def test_a_refusal_is_asked_for_with_the_names_of_the_file() -> None:
     names = {"InputTensor": "x", "IndicesTensor": "i", "OutputTensor": "y"}
     model = og.to_onnx(gather(), "error", names=names)
     case = case_of(model, (2, 7), "error")
-    inside, outside = feeds_of(case, question_of(case, "portable"))
+    inside, outside = feeds_of(case, question_of(case, "portable").inputs)
     assert inside["i"].tolist() == [[0, 0]]
     assert outside["i"].tolist() == [[2, 7]]
     (result,) = results(case, "cpu")

@@ -316,7 +316,7 @@ class TestTheFolder:
         case = replace(CASE, data=np.zeros((5, 4), np.float32))
         *_, trial = trials_of(case, "portable")
         assert trial.expected is not None
-        trial = replace(trial, expected=-trial.expected)
+        trial = trial._replace(expected=-trial.expected)
         write_folder(str(tmp_path / "out"), Difference(case, INFO, DIFFERENT), trial)
         done = run(tmp_path / "out")
         assert (done.returncode, done.stderr) == (1, "")
