@@ -111,7 +111,7 @@ class AuditedModel(Struct, frozen=True):
     @property
     def not_judged(self) -> list[NotJudged]:
         """The nodes of operators that are not known."""
-        nodes = dict[OperationKey, NotJudged]()
+        nodes: dict[OperationKey, NotJudged] = {}
         for key, scope, operation in operations_of(self.network):
             if key in nodes or is_judged(scope, operation):
                 continue
@@ -193,7 +193,7 @@ def given_conditions(
     Raises:
         OnnxGatherError: A range or a contract is not as it must be.
     """
-    conditions = list[Condition]()
+    conditions: list[Condition] = []
     for name, ends in mapping("ranges", ranges).items():
         check_input(network.path, network.main.inputs, name, "a range")
         where = f"{network.path}: the range of {shown(name)}"
@@ -243,7 +243,7 @@ def audit_model(
         OnnxGatherError: As `audit`; or the conditions exclude each other.
     """
     network = premises.network
-    arrays = dict[str, Array]()
+    arrays: dict[str, Array] = {}
     if inputs is not None:
         arrays = checked(network, inputs)
     shapes = shapes_given(premises.shapes)
@@ -310,7 +310,7 @@ def _unranked_shapes(
     network: Network, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, list[int]]:
     """Return the given shapes of the inputs whose rank the model leaves open."""
-    unranked = dict[str, list[int]]()
+    unranked: dict[str, list[int]] = {}
     for name, shape in shapes.items():
         if network.dimensions[name] is None:
             unranked[name] = list(shape)
@@ -331,7 +331,7 @@ def _options(
     if not is_static and not was_run:
         yield from shape_options
         yield "--inputs FILE.npz"
-    stopping = set[str]()
+    stopping: set[str] = set()
     for gather in gathers:
         stopping |= _stopping_inputs(network, gather.range)
     for name in network.main.inputs:
@@ -356,7 +356,7 @@ def _open_shapes(
 ) -> dict[str, list[int]]:
     """Return a shape for each input whose shape is open and not given, by name."""
     sizes = _sizes_that_meet(contract)
-    open_shapes = dict[str, list[int]]()
+    open_shapes: dict[str, list[int]] = {}
     for name, dimensions in network.dimensions.items():
         if not dimensions or name in shapes:
             continue
@@ -379,11 +379,11 @@ def _sizes_that_meet(contract: Contract) -> dict[str, int]:
 
     A condition that no change of a single size meets is not met.
     """
-    sizes = dict[str, int]()
+    sizes: dict[str, int] = {}
     for name, places in contract.sizes.items():
         _, dimension = places[0]
         sizes[name] = 12 if dimension else 2
-    met = list[tuple[Condition, str]]()
+    met: list[tuple[Condition, str]] = []
     for condition in contract.conditions:
         if condition.is_of_elements:
             continue
@@ -402,7 +402,7 @@ def _trial_sizes(sizes: dict[str, int], expression: str) -> Iterator[dict[str, i
 
     Numbers near 12 come first. An expression without open sizes needs no trial.
     """
-    factors = set[str]()
+    factors: set[str] = set()
     for _, product in terms_in(expression):
         factors.update(product.split("*"))
     names = [name for name in sizes if name in factors]

@@ -133,7 +133,7 @@ class _Run:
     ) -> None:
         """Keep an execution of an operation whose inputs are known."""
         index_names = given_indices(operation)
-        inputs = list[Array | None]()
+        inputs: list[Array | None] = []
         for name in operation.inputs:
             is_constant = scope.is_constant(name) or name in scope.defaults
             # A constant that holds no indices may be large.
@@ -166,10 +166,10 @@ class _Run:
         working = 0
         failing = total + 1
         tried = total
-        values = dict[str, Array]()
+        values: dict[str, Array] = {}
         reason = ""
         while working + 1 < failing:
-            outputs = set[str]()
+            outputs: set[str] = set()
             for operation in scope.operations[:tried]:
                 outputs.update(operation.outputs)
             names = [name for name in wanted if name in outputs]
@@ -226,7 +226,7 @@ class _Run:
         (outputs,) = answer.outputs
         if isinstance(outputs, str):
             raise runtime.FailedError(outputs)
-        values = dict[str, Array]()
+        values: dict[str, Array] = {}
         for name, place in zip(names, outputs, strict=True):
             if place is not None:  # else it is no tensor of numbers
                 values[name] = runtime.array_at(place, content)
@@ -244,7 +244,7 @@ class _Run:
         if "function" in bodies:
             self._run_body(bodies["function"], inputs, {})
             return
-        outer_values = dict[str, dict[str, Array]]()
+        outer_values: dict[str, dict[str, Array]] = {}
         for key, body in bodies.items():
             outer_values[key] = {
                 name: self._value(scope, name, values) for name in uses(body)
@@ -319,7 +319,7 @@ class _Run:
         scanned = inputs[-scan_count:]
         axes = attributes.get("scan_input_axes", (0,) * scan_count)
         directions = attributes.get("scan_input_directions", (0,) * scan_count)
-        sequences = list[Array]()
+        sequences: list[Array] = []
         for array, axis, backwards in zip(scanned, axes, directions, strict=True):
             if array is not None:
                 step = -1 if backwards else 1
@@ -358,7 +358,7 @@ def _leading(
         given: The names of values that are not computed, nor needed.
     """
     needed = set(wanted).difference(given)
-    leading = list[Operation]()
+    leading: list[Operation] = []
     for operation in reversed(scope.operations[:count]):
         if not needed.isdisjoint(operation.outputs):
             leading.append(operation)

@@ -121,7 +121,7 @@ def _rows(
     rows_per_block = max(1, LARGEST_READ // row_bytes)
     blocks = rows // rows_per_block
     block_starts = np.flatnonzero(np.diff(blocks)) + 1
-    parts = list[Array]()
+    parts: list[Array] = []
     for row_block in np.split(rows, block_starts):
         first_row = int(row_block[0])
         end_row = int(row_block[-1]) + 1

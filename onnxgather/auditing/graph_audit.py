@@ -109,9 +109,9 @@ def audit_graph(
         ProviderError: There is no CPU provider, it cannot start, or the run takes too
             long.
     """
-    gathers = dict[OperationKey, AuditedGather]()
+    gathers: dict[OperationKey, AuditedGather] = {}
     captured = Captured()
-    stages = dict[SizesFrom, EarlierGraph]()
+    stages: dict[SizesFrom, EarlierGraph] = {}
 
     all_calls = calls_of(network)
 
@@ -148,8 +148,8 @@ def _put_given_ends(
     contract: Contract,
 ) -> None:
     """Put in the records which gathers can leave an axis by the ranges given."""
-    open_keys = dict[Operation, OperationKey]()
-    scopes = dict[Operation, Scope]()
+    open_keys: dict[Operation, OperationKey] = {}
+    scopes: dict[Operation, Scope] = {}
     for key, scope, operation in operations_of(network):
         record = gathers.get(key)
         if record is not None and record.range.state not in DECIDED:
@@ -187,7 +187,7 @@ def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Opera
 
 def calls_of(network: Network) -> dict[OperationKey, Calls]:
     """Return the operations of a network by the paths to them."""
-    calls = dict[OperationKey, list[tuple[Scope, Operation]]]()
+    calls: dict[OperationKey, list[tuple[Scope, Operation]]] = {}
     for key, scope, operation in operations_of(network):
         calls.setdefault(key, []).append((scope, operation))
     return {**calls}
@@ -229,7 +229,7 @@ def _open_calls(
     gathers: Mapping[OperationKey, AuditedGather],
 ) -> dict[OperationKey, Calls]:
     """Return the operations with indices that no record settles yet."""
-    open_calls = dict[OperationKey, Calls]()
+    open_calls: dict[OperationKey, Calls] = {}
     for key, calls in all_calls.items():
         _, operation = calls[0]
         if operator_of(operation) is None:
@@ -384,8 +384,8 @@ def _types_and_translations(
     calls: Calls, is_translated: bool
 ) -> tuple[list[ValueType], list[_Translation]]:
     """Return the types of data, indices and output in all calls; each translation."""
-    types_by_call = list[list[ValueType]]()
-    translations = list[_Translation]()
+    types_by_call: list[list[ValueType]] = []
+    translations: list[_Translation] = []
     for scope, operation in calls:
         index_input = inputs_of(operation)[0]
         data = ""
@@ -418,7 +418,7 @@ def _translated(
         is_known = value_type.data_type and value_type.is_static
         if not is_known or 0 in (value_type.sizes or ()):
             return None, None
-    pairs = list[Any]()
+    pairs: list[Any] = []
     for value_type in (data, indices):
         tensor = _tensor(value_type)
         pairs.append((tensor.type, tensor.sizes))
@@ -530,7 +530,7 @@ def _outside(
     array: Array, coordinates: Sequence[Coordinate], from_end: bool
 ) -> Array | None:
     """Return which indices are out of range; None if the size of an axis is open."""
-    sizes = list[int]()
+    sizes: list[int] = []
     for coordinate in coordinates:
         if not isinstance(coordinate.size, int):
             return None
@@ -621,7 +621,7 @@ def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
     Raises:
         OnnxGatherError: No inputs meet the conditions of all.
     """
-    conditions = list[Condition]()
+    conditions: list[Condition] = []
     for index_range in ranges:
         if index_range.state != "proved" and not index_range.conditions:
             return ()
@@ -642,7 +642,7 @@ def ends_of_all(
         ends_by_call: The ends in each call.
     """
     given_ends = [ends for ends in ends_by_call if ends is not None]
-    common_ends = list[int | None]()
+    common_ends: list[int | None] = []
     for ends in zip_longest(*given_ends):
         numbers = [end for end in ends if end is not None]
         is_open = len(numbers) < len(ends)
@@ -652,7 +652,7 @@ def ends_of_all(
 
 def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
     """Return the types around gathers, with the sizes that all executions share."""
-    types = dict[str, ValueType]()
+    types: dict[str, ValueType] = {}
     # A function or a loop's body is executed more than once.
     for operation in scope.operations:
         for execution in captured.gathers.get(operation, ()):

@@ -139,10 +139,10 @@ class AuditedLevels(Struct, frozen=True):
     @property
     def runtimes(self) -> list[AskedRuntime]:
         """Return the versions with the levels whose graphs were audited."""
-        levels_by_version = dict[str, list[str]]()
+        levels_by_version: dict[str, list[str]] = {}
         for graph in self.graphs:
             levels_by_version.setdefault(graph.version, []).append(graph.level)
-        runtimes = list[AskedRuntime]()
+        runtimes: list[AskedRuntime] = []
         for version, levels in levels_by_version.items():
             not_proved = self.not_proved.get(version, [])
             runtimes.append(AskedRuntime(version, levels, not_proved=not_proved))
@@ -296,7 +296,7 @@ class _Writer:
                 return self._checked(levels, self._content)
         # Case 2: a large model, or one that ends the program at some level.
         answer = self._checked([], b"")
-        refused = dict[int, str]()
+        refused: dict[int, str] = {}
         for level in levels:
             refusal = self.refusal(level)
             if refusal is not None:
@@ -371,8 +371,8 @@ def _audit_written(
     result: AuditedLevels,
 ) -> None:
     """Audit the graphs in a folder, and add them to a result."""
-    audited_by_digest = dict[bytes, AuditedGraph]()
-    failed = dict[str, list[str]]()
+    audited_by_digest: dict[bytes, AuditedGraph] = {}
+    failed: dict[str, list[str]] = {}
     for name, refusal in written.refused.items():
         if refusal is not None:
             sentence = f"does not open the model: {refusal}"
@@ -410,8 +410,8 @@ def _drop_repeated(graph: GraphProto) -> None:
 
     See `quirks.REPEATED_CONSTANTS`.
     """
-    first_by_name = dict[str, TensorProto]()
-    repeated = list[int]()
+    first_by_name: dict[str, TensorProto] = {}
+    repeated: list[int] = []
     for position, tensor in enumerate(graph.initializer):
         first = first_by_name.setdefault(tensor.name, tensor)
         if first is not tensor and first == tensor:
@@ -435,7 +435,7 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
     if not levels.graphs and not levels.refused:
         return file
     names = FileNames(file.network)
-    rows_by_key = dict[OperationKey, list[tuple[RuntimeLevel, IndexRange]]]()
+    rows_by_key: dict[OperationKey, list[tuple[RuntimeLevel, IndexRange]]] = {}
     for graph in levels.graphs:
         matches = Matches(file, names, graph.audited)
         for operation in matches.new:
@@ -464,7 +464,7 @@ def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
         rows_by_key.setdefault(key, []).extend(
             _refused_row(version, level, gather) for version, level in levels.refused
         )
-    gathers = dict[OperationKey, AuditedGather]()
+    gathers: dict[OperationKey, AuditedGather] = {}
     versions = [graph.version for graph in levels.graphs]
     versions += [version for version, _ in levels.refused]
     for key, gather in file.gathers.items():

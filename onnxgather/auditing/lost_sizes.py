@@ -43,7 +43,7 @@ def with_told_sizes(
         gathers: The records.
         trial: The shapes.
     """
-    lost_by_key = dict[OperationKey, Lost]()
+    lost_by_key: dict[OperationKey, Lost] = {}
     for key, gather in gathers.items():
         # A size that a graph of ONNX Runtime lost is not one of the file.
         if gather.range.lost is not None and gather.range.level is None:
@@ -56,13 +56,13 @@ def with_told_sizes(
     except OnnxGatherError:  # the model allows no such shapes
         return gathers
 
-    unknown = set[OperationKey]()
+    unknown: set[OperationKey] = set()
     for key, scope, operation in operations_of(sized):
         if key in lost_by_key:
             coordinates = coordinates_of(bounds.given(scope, operation))
             if not all(isinstance(each.size, int) for each in coordinates):
                 unknown.add(key)
-    told = dict[OperationKey, AuditedGather]()
+    told: dict[OperationKey, AuditedGather] = {}
     for key, lost in lost_by_key.items():
         if key in unknown:
             continue

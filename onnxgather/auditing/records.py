@@ -254,7 +254,7 @@ class Audit(Struct, frozen=True):
 
 def not_judged_texts(nodes: Iterable[NotJudged]) -> Iterator[str]:
     """Yield a sentence for each domain of the nodes that are not judged."""
-    operators_by_domain = dict[str, list[str]]()
+    operators_by_domain: dict[str, list[str]] = {}
     for node in nodes:
         operators_by_domain.setdefault(node.domain, []).append(node.op)
     for domain, operators in operators_by_domain.items():

@@ -378,7 +378,7 @@ def examine(
     tried = {python: [*own.providers]}
     for lane in lanes:
         tried.setdefault(lane.place, []).append(_tried(lane))
-    environments = list[Environment]()
+    environments: list[Environment] = []
     for place, providers in tried.items():
         environment = own
         if place != python:
@@ -444,7 +444,7 @@ def try_kernels(timeout: float = CASE_TIMEOUT) -> tuple[str, bool]:
     """
     if operators_library() is None and python_kernels() is None:
         return f"none, as {why_not()}", False
-    faults = list[str]()
+    faults: list[str] = []
     module_fault = _fault_of_module()
     if module_fault is not None:
         faults.append(module_fault)
@@ -478,7 +478,7 @@ def _fault_of_module() -> str | None:
 
 def _tried(lane: OpenedLane) -> TriedProvider:
     """Start the lane of a provider, run each gather on it, and end it."""
-    results = dict[str, Result]()
+    results: dict[str, Result] = {}
     with closing(lane):
         info = lane.start()
         if info.not_run is not None:
@@ -506,8 +506,8 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
     if spec is not None and spec.origin:
         folder = os.path.dirname(spec.origin)
         roots = [os.path.dirname(folder)]
-    wheels = list[Wheel]()
-    files = list[Path]()
+    wheels: list[Wheel] = []
+    files: list[Path] = []
     for wheel, files_of_wheel in _owners(roots):
         wheels.append(wheel)
         files += files_of_wheel
@@ -572,7 +572,7 @@ def _files_of_module(record: Path) -> list[Path]:
     """Return the files of the module that a RECORD lists, without .pyc files."""
     lines = record.read_text(encoding="utf-8").splitlines()
     folder = record.parents[1]
-    files = list[Path]()
+    files: list[Path] = []
     for row in csv.reader(lines):
         if row and row[0].startswith(f"{MODULE}/") and not row[0].endswith(".pyc"):
             files.append(folder / row[0])

@@ -159,7 +159,7 @@ class FolderKind:
         check_replaceable(sums, force)
         try:
             digests = _listed(sums)
-            others = list[str]()
+            others: list[str] = []
             for path in sorted(self._files_in(folder)):
                 full_path = os.path.join(folder, path)
                 is_file = os.path.isfile(full_path) and not os.path.islink(full_path)
@@ -250,7 +250,7 @@ def _listed(sums: str) -> dict[str, str]:
 
     They are none if there is no such file, as in a new folder.
     """
-    digests = dict[str, str]()
+    digests: dict[str, str] = {}
     try:
         text = Path(sums).read_text("utf-8", "replace")
     except FileNotFoundError:

@@ -270,7 +270,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    results_of = dict[_Finding, list[tuple[CaseResult, Result]]]()
+    results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
             finding = _finding(lane, result)

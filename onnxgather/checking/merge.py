@@ -43,7 +43,7 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     Raises:
         FileFormatError: The reports are not of parts of one check.
     """
-    parts = list[_Part]()
+    parts: list[_Part] = []
     for path, report in reports:
         part = _Part(path, report, *_shard(path, report))
         parts.append(part)
@@ -87,9 +87,9 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
         report: The report.
         known: The known differences.
     """
-    cases = list[CaseResult]()
+    cases: list[CaseResult] = []
     for case in report.cases:
-        results = list[Result]()
+        results: list[Result] = []
         for lane, result in zip(report.lanes, case.results, strict=True):
             # No known difference explains a lane that did not start.
             if result.known is None and lane.not_run is None:
@@ -115,7 +115,7 @@ def _first(values: Iterable[T | None]) -> T | None:
 
 def _cases_in_order(parts: Sequence[_Part]) -> list[CaseResult]:
     """Return the cases of all parts in the order of the whole check."""
-    placed = list[tuple[int, CaseResult]]()
+    placed: list[tuple[int, CaseResult]] = []
     for part in parts:
         for turn, case in enumerate(part.report.cases):
             # A check deals its cases out in turn, one to each shard. Without shards all
@@ -146,9 +146,9 @@ def _check_same_check(part: _Part, first: _Part) -> None:
 
 def _check_apart(parts: Sequence[_Part]) -> None:
     """Check that no shard and no case is in two parts."""
-    file_of = dict[Hashable, str]()
+    file_of: dict[Hashable, str] = {}
     for part in parts:
-        items = dict[Hashable, str]()
+        items: dict[Hashable, str] = {}
         if part.shard:
             items[part.shard] = f"shard {part.report.shard}"
         for case in part.report.cases:
@@ -191,7 +191,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
     lanes = [(part.path, part.report.lanes[number]) for part in parts]
     started = [(path, lane) for path, lane in lanes if lane.not_run is None]
     model_path, model = (started or lanes)[0]
-    devices = list[str]()
+    devices: list[str] = []
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.

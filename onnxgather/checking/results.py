@@ -233,7 +233,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     @property
     def remarks(self) -> list[str]:
         """What a cell says beside the state: what ran, and what judged it."""
-        remarks = list[str]()
+        remarks: list[str] = []
         if self.given_as:
             remarks.append(self.given_as)
         if self.of_descriptor:

@@ -181,7 +181,7 @@ def check(
 
 def _paths(argument: str, value: object) -> dict[str, str]:
     """Return the paths of an argument of `check` by their names, checked."""
-    paths = dict[str, str]()
+    paths: dict[str, str] = {}
     for name, path in mapping(argument, value).items():
         text: Any = path
         if isinstance(path, Path):
@@ -219,7 +219,7 @@ def check_all(
             every lane had answered before.
     """
     infos = _started(lanes, required, stop)
-    results = list[CaseResult]()
+    results: list[CaseResult] = []
     room = _Room()
     findings = 0
     with closing(check_cases(cases, lanes, infos, known, jobs, stop)) as case_results:
@@ -378,8 +378,8 @@ def _case_result(
     case: Case, futures: Sequence[Future[_Judged | None]]
 ) -> Iterator[CaseResult]:
     """Yield the results of a case if every lane has judged it."""
-    results = list[Result]()
-    wrong_outputs = dict[str, Array]()
+    results: list[Result] = []
+    wrong_outputs: dict[str, Array] = {}
     for judged in [future.result() for future in futures]:
         if judged is None:  # a signal came before the answer
             return

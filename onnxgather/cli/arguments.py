@@ -170,7 +170,7 @@ def _pairs(
     def by_name(
         _ctx: click.Context, param: click.Parameter, values: Sequence[str]
     ) -> Any:
-        texts = dict[str, str]()
+        texts: dict[str, str] = {}
         for text in values:
             name, _, value = text.partition("=")
             if not name or not value:

@@ -417,7 +417,7 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
     _check_models_run_as_they_are(options, selection.files)
     for note in chain.from_iterable(cases.notes for cases in selection.files):
         batch.tell(note)
-    built_in = list[Case]()
+    built_in: list[Case] = []
     if options.corpus:
         built_in += built_in_cases(options.out_of_range)
     random_count = options.count or 0

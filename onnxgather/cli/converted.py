@@ -205,7 +205,7 @@ def _checked(model: ModelProto) -> Converted:
     from onnxgather.core.model.write import check_model
 
     check_model(model)
-    inputs = dict[str, dict[str, Any]]()
+    inputs: dict[str, dict[str, Any]] = {}
     for name, value_type in values_of(model)[0].items():
         data_type = DIRECTML_NAMES.get(value_type.data_type, value_type.data_type)
         inputs[name] = {"type": data_type, "sizes": value_type.sizes}

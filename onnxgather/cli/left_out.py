@@ -63,7 +63,7 @@ def _is_program(fields: dict[str, Any]) -> bool:
 
 def _of_descriptors(descriptors: list[dict[str, Any]]) -> str | None:
     """Return what `left_out` returns, of the objects that may be descriptors."""
-    others = list[str]()
+    others: list[str] = []
     for fields in descriptors:
         for key, value in fields.items():
             if not isinstance(value, str):

@@ -195,9 +195,9 @@ def _check(config: pytest.Config, case: Case, lanes: Iterable[Team]) -> None:
     asked = config.stash[_ASKED]
     no_known = config.getoption("runxfail", default=False)
     known_differences = () if no_known else asked.known
-    failures = list[str]()
-    others = list[str]()
-    states = set[str]()
+    failures: list[str] = []
+    others: list[str] = []
+    states: set[str] = set()
     for lane in lanes:
         result, *_ = ask(case, lane, lane.info, known_differences)
         states.add(result.state)
@@ -248,7 +248,7 @@ def _text_of(result: Result) -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what lanes did not run in tests that passed on other lanes."""
-    tests = dict[str, list[str]]()
+    tests: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("passed", ()):
         for name, text in report.user_properties:
             if name == PROPERTY:

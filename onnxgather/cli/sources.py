@@ -236,7 +236,7 @@ class Batch:
         Of folders, JSON files that are no programs are left out, which is told.
         """
         sources = list[Source]()
-        names = list[str]()
+        names: list[str] = []
         for path in paths:
             with self.step(path):
                 found = find_sources(path, ending)
@@ -264,7 +264,7 @@ class Batch:
         The names of those that are nothing of DirectML are added to `names`; of a
         descriptor of another operator it is told at once.
         """
-        kept = list[Source]()
+        kept: list[Source] = []
         for source in sources:
             other = None if source.is_named else left_out(source.path)
             if other is None:
@@ -530,8 +530,8 @@ def notes_on_drawn(program: Program, out_of_range: OutOfRange | None) -> list[st
         FileFormatError: They need too much memory, and there is no other case.
     """
     path = program.path
-    drawn = list[str]()
-    too_large = list[str]()
+    drawn: list[str] = []
+    too_large: list[str] = []
     for gather in program.without_data.values():
         is_too_large = bytes_of(gather.descriptor) > MAX_DRAWN_BYTES
         places = too_large if is_too_large else drawn
@@ -541,7 +541,7 @@ def notes_on_drawn(program: Program, out_of_range: OutOfRange | None) -> list[st
             f"{path}: the tensors must have at most {MAX_DRAWN_BYTES:,} bytes to be"
             " drawn; --inputs FILE.npz gives data"
         )
-    notes = list[str]()
+    notes: list[str] = []
     if drawn:
         subject = placed(path, listed(drawn, 4))
         names = ", ".join(draw_names(policy_of(program, out_of_range)))

@@ -366,7 +366,7 @@ def _described(
     policy: OutOfRange | None = lowering["out_of_range"]
     given_target = lowering["target"]
     source_of = click.get_current_context().get_parameter_source
-    described = list[DescribedFile]()
+    described: list[DescribedFile] = []
     for source in batch.sources(files):
         with batch.step(source.path):
             gathers = gathers_in(batch, source, reading)

@@ -140,7 +140,7 @@ def uints(name: str, values: Iterable[object]) -> tuple[int, ...]:
 
     An error names the place, such as `Sizes[1]`.
     """
-    numbers = list[int]()
+    numbers: list[int] = []
     for place, value in enumerate(values):
         # The usual case is decided here, as each descriptor has many sizes.
         if type(value) is int and 0 <= value <= MAX_ELEMENTS:
@@ -232,7 +232,7 @@ def check_name(name: str, value: object) -> None:
 
 def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """Return names with their values as a table for a notebook."""
-    cells = list[str]()
+    cells: list[str] = []
     for name, value in rows:
         shown_name = escape(printable(name))
         shown_value = escape(printable(str(value)))

@@ -77,10 +77,10 @@ def clashes(
         inputs: The files that are read, none of which may be written.
     """
     read = {_identity(path): path for path in inputs}
-    purposes = dict[str, list[str]]()
+    purposes: dict[str, list[str]] = {}
     for path, purpose in written:
         purposes.setdefault(_identity(path), []).append(purpose)
-    sentences = list[str | None]()
+    sentences: list[str | None] = []
     for path, _ in written:
         identity = _identity(path)
         rule = f"{path} must not be written"

@@ -369,7 +369,7 @@ def extract(
     check_type("force", force, "True or False", bool)
     _FOLDER.check(folder_path, force)
     check_outside([model_path], folder_path)
-    records = list[Extracted]()
+    records: list[Extracted] = []
 
     def files() -> Iterator[tuple[str, bytes]]:
         gathers = gather_cases(model_path, arrays, node)

@@ -115,7 +115,7 @@ def walk(
     for operation in scope.operations:
         if (operation.domain, operation.operator) == ("", "Constant"):
             continue
-        arguments = list[LazyTensor | None]()
+        arguments: list[LazyTensor | None] = []
         for name in operation.inputs:
             argument = _value(scope, values, name) if name else None
             arguments.append(argument)
@@ -186,7 +186,7 @@ def _compute(
     refused = refusal(operation, scope)
     rule = f"the node {operation.label}, which ONNX refuses: {refused}"
     ensure(not refused, rule)
-    used = set[str]()
+    used: set[str] = set()
     for body in operation.bodies.values():
         used |= _used_outputs(operation, body, reached)
     node = NodeCall(
@@ -213,7 +213,7 @@ def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
     """
     inputs = main.inputs
     outputs = main.outputs
-    prefixes = list[str]()
+    prefixes: list[str] = []
     for name in inputs:
         prefix = name.removesuffix("InputTensor")
         if prefix != name and f"{prefix}IndicesTensor" in inputs:
@@ -284,7 +284,7 @@ def claims(
         type_of_tensor = value.type.tensor_type
         if value.name not in given or not type_of_tensor.HasField("shape"):
             continue
-        declared = list[int | str]()
+        declared: list[int | str] = []
         for dim in type_of_tensor.shape.dim:
             # A size that is not above 0 declares nothing; its name is empty then.
             declared.append(dim.dim_value if dim.dim_value > 0 else dim.dim_param)
@@ -316,7 +316,7 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
         return
 
     # Case 2: with strides, the model's output is the flat array.
-    used = set[Int]()
+    used: set[Int] = set()
     for place in places_of(tensor.sizes, MOST_ELEMENTS):
         offset = weighted(zip(place, tensor.element_strides, strict=True))
         used.add(offset)
@@ -387,7 +387,7 @@ def _alike(first: Int, second: Int) -> Truth:
     A solver sees that sooner than that the whole sums are.
     """
     start, factors = terms.as_sum(first - second)
-    parts = dict[int, list[tuple[Int, int]]]()
+    parts: dict[int, list[tuple[Int, int]]] = {}
     for term, factor in factors.items():
         parts.setdefault(abs(factor), []).append((term, factor))
     are_equal = [is_equal(weighted(part), 0) for part in parts.values()]
@@ -403,7 +403,7 @@ def places_of(sizes: Sequence[int], limit: int = ONE_BY_ONE) -> Iterable[Place]:
 
 def _anywhere(sizes: Sequence[int]) -> Place:
     """Return variables for the coordinates of any element of a tensor."""
-    place = list[Int]()
+    place: list[Int] = []
     for axis, size in enumerate(sizes):
         place.append(terms.variable(f"at{axis}", 0, size - 1) if size > 1 else 0)
     return tuple(place)
@@ -446,7 +446,7 @@ def _failures(formula: GatherFormula, failures: Sequence[Failure]) -> Iterator[C
 
 def _holds_somewhere(truths: Sequence[LazyTensor], limit: int) -> Truth:
     """Return whether any element of some tensors holds."""
-    elements = list[Truth]()
+    elements: list[Truth] = []
     for tensor in truths:
         for place in places_of(tensor.sizes, limit):
             elements.append(unrounded(tensor.at(place)))
@@ -461,7 +461,7 @@ def _implying(cause: LazyTensor, effects: Sequence[LazyTensor]) -> Iterator[Clai
     """
     for place in places_of(cause.sizes):
         truth = unrounded(cause.at(place))
-        implied = list[Truth]()
+        implied: list[Truth] = []
         for effect in effects:
             if effect.shape == cause.shape:
                 implied.append(unrounded(effect.at(place)))
@@ -486,7 +486,7 @@ def _place_reading(
         effect: The tensor.
     """
     start, factors = terms.as_sum(own_position)
-    coordinates = list[Int]()
+    coordinates: list[Int] = []
     for variable, size in zip(anywhere, effect.sizes, strict=True):
         # If the steps are not multiples of each other, this is any place.
         step = factors.get(variable, 0) if isinstance(variable, Term) else 0

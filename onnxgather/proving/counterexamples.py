@@ -185,7 +185,7 @@ def _differing(
         dtype = value_type.dtype
         rule = f"the input {name} of {value_type}, with which no model is run"
         ensure(dtype is not None and is_known(dtype), rule)
-    feeds = dict[str, Array]()
+    feeds: dict[str, Array] = {}
     for name, value_type in inputs.items():
         sizes = [max(1, size or 1) for size in value_type.sizes or ()]
         feeds[name] = np.zeros(sizes, value_type.dtype)
@@ -253,12 +253,12 @@ def _smallest(claim: Claim, end: float) -> Mapping[Term, int]:
 
     The largest of them is as small as the solver finds it in time.
     """
-    values = dict[Term, int]()
+    values: dict[Term, int] = {}
     low = 0
     limit = high = 2**64
     _, constants = claim.script()
     while low < high and time.monotonic() < end:
-        within = list[Truth]()
+        within: list[Truth] = []
         for constant in constants.values():
             within.append(constant < limit + 1)
             within.append(-constant < limit + 1)

@@ -54,7 +54,7 @@ class GatherFormula(Struct, frozen=True):
         """Return where the element of OutputTensor at some coordinates comes from."""
         tensor = self.desc.input_tensor
         read_at = self._read_at(coordinates)
-        are_outside = list[Truth]()
+        are_outside: list[Truth] = []
         for at, dimension in read_at:
             if dimension is not None:
                 are_outside.append(self._is_outside(dimension, at))
@@ -79,7 +79,7 @@ class GatherFormula(Struct, frozen=True):
         last = coordinates[-1]
         padding = desc.input_tensor.dimension_count - desc.input_dimension_count
         first_dimension = padding + desc.batches
-        are_outside = list[Truth]()
+        are_outside: list[Truth] = []
         for number in range(desc.tuple_size):
             is_outside = self._is_outside(first_dimension + number, index)
             is_here = terms.is_equal(last, number)
@@ -134,7 +134,7 @@ class GatherFormula(Struct, frozen=True):
         whole = [*added, *output[dropped:]]
         after = desc.axis + kept
         index_at = [0] * (count - kept) + whole[desc.axis : after]
-        read_at = list[tuple[Int, int | None]]()
+        read_at: list[tuple[Int, int | None]] = []
         read_at.extend((at, None) for at in whole[: desc.axis])
         read_at.append((self._index(index_at), desc.axis))
         read_at.extend((at, None) for at in whole[after:])
@@ -199,7 +199,7 @@ def formula_of(
     """
     indices = desc.indices_tensor
     index = index_reader(indices)
-    needed = list[str]()
+    needed: list[str] = []
     if target == "webgpu" and policy == "error":
         if indices.data_type != "INT32":
             low = -(2**31)

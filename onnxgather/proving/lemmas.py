@@ -66,7 +66,7 @@ _CLAIMS = {
 
 def _all_lemmas() -> dict[str, tuple[str, int, int]]:
     """Return the kind, the exponent's bits and the digits of each lemma."""
-    lemmas = dict[str, tuple[str, int, int]]()
+    lemmas: dict[str, tuple[str, int, int]] = {}
     for kind in _CLAIMS:
         for dtype, (exponent, digits) in DIGITS.items():
             # It is about INT32, for which no other type is needed.

@@ -531,7 +531,7 @@ def _reduce_sum(node: NodeCall) -> LazyTensor:
 
     def element(place: Place) -> Item:
         kept_at = dict(zip(kept, place, strict=True))
-        positions = list[Iterable[Int]]()
+        positions: list[Iterable[Int]] = []
         for axis, size in enumerate(sizes):
             positions.append(range(size) if axis in axes else [kept_at[axis]])
         summed = itertools.product(*positions)
@@ -591,7 +591,7 @@ def _indexed(
 
     def source(place: Place) -> Place:
         index_place, others = split(place)
-        coordinates = list[Int]()
+        coordinates: list[Int] = []
         for tensor, size in zip(indices, sizes, strict=True):
             index = tensors.unrounded(tensor.at(index_place))
             coordinates.append(_in_range(index, size))
@@ -707,7 +707,7 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
     def step_at(step: Int) -> tuple[list[LazyTensor], list[Failure]]:
         outer = node.run
         run = Run(lemmas=outer.lemmas, names=outer.names, low_halves=outer.low_halves)
-        slices = list[LazyTensor]()
+        slices: list[LazyTensor] = []
         for part, axis in zip(parts, axes, strict=True):
             slices.append(_slice_at(part, axis, step))
         return node.walk(body, slices, run), run.failures

@@ -111,13 +111,13 @@ def _reaching_through(
     body: Scope, operation: Operation, used: Sequence[bool]
 ) -> set[str]:
     """Return the values outside a body that its used outputs are computed from."""
-    outputs = list[str]()
+    outputs: list[str] = []
     # A call may leave out the last outputs of a function.
     for name, is_used in zip(body.outputs, used, strict=False):
         if is_used:
             outputs.append(name)
     inside = reaching(body, outputs)
-    outside = set[str]()
+    outside: set[str] = set()
     # It may leave out the last inputs, too; the branches of an If have none.
     for inner, outer in zip(body.inputs, operation.inputs, strict=False):
         if inner in inside:

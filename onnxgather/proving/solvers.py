@@ -270,7 +270,7 @@ def _values(session: Callable[[str], str], script: str) -> dict[str, int]:
     if not names:
         return {}
     questions = [f"(get-value ({name}))" for name in names]
-    values = dict[str, int]()
+    values: dict[str, int] = {}
     for name, positive, negative in _VALUE.findall(session("".join(questions))):
         values[name] = int(positive) if positive else -int(negative)
     return values

@@ -131,8 +131,8 @@ def constant_tensor(array: Array) -> LazyTensor:
 def _looked_up(array: Array, place: Sequence[Int]) -> Item:
     """Return the element of an array at coordinates that need not be known."""
     ensure(array.size, "an element of an empty constant")
-    selection = list[int | slice]()
-    unknown = list[Int]()
+    selection: list[int | slice] = []
+    unknown: list[Int] = []
     for at, size in zip(place, array.shape, strict=True):
         if isinstance(at, Term):
             selection.append(slice(None))
@@ -182,7 +182,7 @@ def _steps(array: Array) -> list[int] | None:
         # INT64 does not hold all values: they come back as others, or change signs.
         return None
 
-    steps = list[int]()
+    steps: list[int] = []
     for axis, size in enumerate(array.shape):
         second_place = [0] * array.ndim
         second_place[axis] = min(1, size - 1)
@@ -278,7 +278,7 @@ def flat(place: Sequence[Int], shape: Sequence[int]) -> Int:
 
 def unflat(number: Int, sizes: Sequence[int]) -> Place:
     """Return the coordinates of the element with a number."""
-    backwards = list[Int]()
+    backwards: list[Int] = []
     for size in reversed(sizes[1:]):
         backwards.append(number % size)
         number = number // size

@@ -188,7 +188,7 @@ def as_sum(value: Int) -> tuple[int, dict[Term, int]]:
 def weighted(pairs: Iterable[tuple[Int, int]]) -> Int:
     """Return the sum of integers, each times a factor."""
     constant = 0
-    parts = dict[Term, int]()
+    parts: dict[Term, int] = {}
     for value, factor in pairs:
         own_constant, own_parts = as_sum(value)
         constant += own_constant * factor
@@ -289,7 +289,7 @@ def no(truth: Truth) -> Truth:
 
 def all_of(*truths: Truth) -> Truth:
     """Return whether all truths hold."""
-    parts = dict[Term, None]()
+    parts: dict[Term, None] = {}
     for truth in truths:
         if not isinstance(truth, Term):
             if not truth:
@@ -418,7 +418,7 @@ def in_twos_complement(value: Int, low: int, high: int) -> Int:
 
 def inside(term: Term) -> Iterator[Term]:
     """Yield the terms that a term is made of, itself last, each once."""
-    seen = set[Term]()
+    seen: set[Term] = set()
     stack = [(term, False)]
     while stack:
         current, is_done = stack.pop()
@@ -444,7 +444,7 @@ def evaluate(term: Int | Truth, values: Mapping[Term, int]) -> int:
     """
     if not isinstance(term, Term):
         return int(term)
-    results = dict[Term, int]()
+    results: dict[Term, int] = {}
 
     def value_of(arg: Any) -> Any:
         if isinstance(arg, tuple):  # a part of a sum
@@ -496,15 +496,15 @@ def script(
     if not isinstance(whole, Term):
         return f"(assert {str(whole).lower()})\n(check-sat)\n", {}
     parts = [*inside(whole)]
-    arrays = set[str]()
+    arrays: set[str] = set()
     for term in parts:
         # An array that is read at constant positions alone is not declared.
         if term.kind == "read" and isinstance(term.args[1], Term):
             arrays.add(term.args[0])
     lines = [f"(declare-fun {array} (Int) Int)" for array in sorted(arrays)]
 
-    names = dict[Term, str]()
-    constants = dict[str, Term]()
+    names: dict[Term, str] = {}
+    constants: dict[str, Term] = {}
     for number, term in enumerate(parts):
         if term.kind in ("variable", "read"):
             name = f"x{number}"

@@ -188,7 +188,7 @@ def all_proved(parts: Mapping[str, Verification], cases: int) -> Verification:
         parts: What is known of each dispatch, by its command.
         cases: How many cases the whole ran.
     """
-    preconditions = dict[str, None]()
+    preconditions: dict[str, None] = {}
     for place, part in parts.items():
         if not part.proved:
             why = f"{place}: {part.why}"

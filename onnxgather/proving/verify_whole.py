@@ -65,10 +65,10 @@ def verify_whole(
     """
     whole = whole_program(program, out_of_range, target, threads, inputs)
     cases = _run(content, whole, out_of_range, target)
-    places = dict[tuple[Descriptor, OutOfRange], str]()
+    places: dict[tuple[Descriptor, OutOfRange], str] = {}
     for command, gather in zip(program.dispatch_commands, whole.gathers, strict=True):
         places.setdefault(gather, command.path)
-    parts = dict[str, Verification]()
+    parts: dict[str, Verification] = {}
     for (desc, policy), place in places.items():
         model = descriptor_model(desc, policy, target, opset, threads=threads)
         with located(place):
@@ -78,13 +78,13 @@ def verify_whole(
 
 def verify_whole_webnn(program: Program, out_of_range: OutOfRange) -> Verification:
     """Return whether each dispatch of the WebNN program of a program is proved."""
-    places = dict[Descriptor, str]()
+    places: dict[Descriptor, str] = {}
     for command in program.dispatch_commands:
         desc = command.descriptor
         if out_of_range == "directml":
             desc = with_padding(desc)
         places.setdefault(desc, command.path)
-    parts = dict[str, Verification]()
+    parts: dict[str, Verification] = {}
     for desc, place in places.items():
         parts[place] = proved_webnn(to_webnn(desc, out_of_range))
     return all_proved(parts, 0)
@@ -104,11 +104,11 @@ def _run(
     _, proto = loaded(content)
     opened = open_on_cpu(content, proto)
     resources = whole.program.resources
-    feeds = dict[str, Array]()
+    feeds: dict[str, Array] = {}
     for name, value in whole.inputs.items():
         feeds[value.name] = _as_value(resources[name].initial_bytes(), value)
     refused = ""
-    expected = dict[str, Array]()
+    expected: dict[str, Array] = {}
     try:
         expected = _expected(whole, out_of_range)
     except IndexOutOfRangeError as error:
@@ -133,7 +133,7 @@ def _expected(whole: WholeProgram, out_of_range: OutOfRange) -> dict[str, Array]
     evaluate = partial(reference, out_of_range=out_of_range)
     wanted = {value.name for value in whole.outputs()}
     written = iter(whole.written)
-    expected = dict[str, Array]()
+    expected: dict[str, Array] = {}
     for command in whole.program.commands:
         if isinstance(command, DispatchCommand):
             memory.dispatch(command, evaluate)

@@ -34,7 +34,7 @@ def expanded(tensor: LazyTensor, shape: Sequence[Int]) -> LazyTensor:
 
 def common_shape(shapes: Sequence[Sequence[Int]]) -> list[Int]:
     """Return the shape that several shapes broadcast to."""
-    common = list[Int]()
+    common: list[Int] = []
     backwards = [shape[::-1] for shape in shapes]
     for sizes in itertools.zip_longest(*backwards, fillvalue=1):
         larger = [size for size in sizes if size != 1]

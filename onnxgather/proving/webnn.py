@@ -64,7 +64,7 @@ def webnn_claims(program: WebnnProgram, formula: GatherFormula) -> Iterator[Clai
     """
     for rule in beyond_required(program.graph.steps):
         raise UndecidedError(rule)
-    values = dict[MLOperand, LazyTensor]()
+    values: dict[MLOperand, LazyTensor] = {}
     for operand in program.graph.inputs:
         values[operand] = _input(program, formula, operand)
     for constant in program.graph.constants:
@@ -307,7 +307,7 @@ def _elements(formula: GatherFormula, output: LazyTensor) -> Iterator[Claim]:
     is_small = size_of(tensor.sizes) <= MOST_ELEMENTS
     rule = f"an output of more than {MOST_ELEMENTS:,} elements has strides"
     ensure(not has_gaps or is_small, rule)
-    used = set[Int]()
+    used: set[Int] = set()
     places = places_of(tensor.sizes)
     if has_gaps:
         places = places_of(tensor.sizes, MOST_ELEMENTS)

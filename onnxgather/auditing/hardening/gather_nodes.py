@@ -310,7 +310,7 @@ def _tuples_inside(graph: Graph, node: GatherNode, inside: Value) -> Value:
 
 def _unsigned(graph: Graph, op: str, name: str, a: Value, b: Value, why: str) -> Value:
     """Return the Min or Max of two values from 0 on, INT64."""
-    operands = list[Value]()
+    operands: list[Value] = []
     for value in (a, b):
         cast_why = "a type that is compared rightly"
         wide = graph.cast(value, np.uint64, f"{value.name}_uint64", cast_why)
@@ -452,7 +452,7 @@ def without_zeros(node: GatherNode, dimensions: Sequence[int]) -> Graph:
     data = graph.input(INPUT, np.dtype(np.int32), (1,) * rank)
     why = "leaves the zeros out again"
     if node.opset < SLICE_INPUTS:
-        attributes = dict[str, Any]()
+        attributes: dict[str, Any] = {}
         for name, numbers in limits.items():
             attributes[name] = tuple(numbers)
         value = graph.add("Slice", OUTPUT, data, why=why, **attributes)

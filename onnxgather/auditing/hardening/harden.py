@@ -286,8 +286,8 @@ def hardened(
     plain = premises.network
     audited = audited or audit_model(premises)
     own = ranges_of(plain, (), premises.allow_empty)  # for the sizes
-    reasons_to_leave = dict[OperationKey, str]()
-    records = dict[OperationKey, AuditedGather]()
+    reasons_to_leave: dict[OperationKey, str] = {}
+    records: dict[OperationKey, AuditedGather] = {}
     for key, scope, operation, gather in not_proved(audited):
         _check_row(scope, operation, gather, out_of_range)
         reasons_to_leave[key] = ""
@@ -299,7 +299,7 @@ def hardened(
         result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
         new_network = result.network(plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
-        more_reasons = dict[OperationKey, str]()
+        more_reasons: dict[OperationKey, str] = {}
         for _, scope, operation, _ in not_proved(audited_again):
             key = result.limited.get((scope.place, operation.outputs[0]))
             if key:
@@ -358,7 +358,7 @@ def _why_no_limit(gather: AuditedGather, rule: OutOfRange | int) -> str:
 def _left_uncalled(audited: AuditedModel) -> list[Left]:
     """Return the operations that are not proved, in functions that nothing calls."""
     called = calls_of(replace(audited.network, uncalled={}))
-    left = dict[OperationKey, Left]()
+    left: dict[OperationKey, Left] = {}
     for key, scope, operation, _ in not_proved(audited):
         if key not in called:
             left[key] = LeftUncalled(scope.where, operation.label, operation.operator)
@@ -375,7 +375,7 @@ def _left_by_levels(audited: AuditedModel, result: HardenedModel) -> list[Left]:
         result: The hardened model.
     """
     named = {(left.place, left.node) for left in result.left}
-    left = list[Left]()
+    left: list[Left] = []
     for _, scope, operation, gather in not_proved(audited):
         level = gather.range.level
         if level is None or (scope.where, operation.label) in named:
@@ -429,7 +429,7 @@ def rewrite(
     # A function that nothing calls has no sizes, and its nodes are left as they are.
     calls_by_key = calls_of(replace(network, uncalled={}))
     plain_calls_by_key = calls_of(replace(plain, uncalled={}))
-    keys = list[OperationKey]()
+    keys: list[OperationKey] = []
     for key, calls in calls_by_key.items():
         _, operation = calls[0]
         if _hardened_as(operation) != "nothing":
@@ -505,7 +505,7 @@ def _siblings(
     owners: dict[Any, Any] = {MAIN: model.graph}
     for function in model.functions:
         owners[key_of(function)] = function
-    siblings_by_key = dict[OperationKey, Any]()
+    siblings_by_key: dict[OperationKey, Any] = {}
     for key in keys:
         owner, *path, _ = key
         siblings: Any = owners[owner].node
@@ -565,7 +565,7 @@ def _node(
         index_input.from_end,
         is_counted,
     )
-    empty = set[int]()
+    empty: set[int] = set()
     for call_scope, call in calls:
         data = own.value(call_scope, call.inputs[index_input.data])
         for dimension in map(int, node.indexed().flat):
@@ -589,7 +589,7 @@ def _cropped(calls: Calls) -> tuple[int, ...]:
 
     DirectML refuses more data than indices there.
     """
-    dimensions = set[int]()
+    dimensions: set[int] = set()
     for scope, operation in calls:
         if operation.operator != "GatherElements" or not operation.is_gather:
             continue
@@ -669,11 +669,11 @@ def _limit(
     ]
     position = _position(siblings, operation)
     prefix = f"{operation.label}/"
-    changes = list[str]()
+    changes: list[str] = []
     for limited in limited_inputs:
         position = _insert_limit(siblings, position, limited, prefix, taken)
         node = limited.node
-        padded = list[int]()
+        padded: list[int] = []
         # Without a limit, the data is cropped alone.
         if limited.limit is not None:
             changes.append(
@@ -820,7 +820,7 @@ def _outside_sentence(
         subject = f"an index of {index_input.name}"
     if None in sizes:
         return f"{subject} out of range"
-    ranges = list[str]()
+    ranges: list[str] = []
     for size in sizes:
         low = f"-{size}" if node.from_end else "0"
         ranges.append(f"[{low}, {size})")

@@ -123,7 +123,7 @@ def make_inputs(
     """
     network = audited.network
     sizes = _make_sizes(audited, random, given or {})
-    inputs = dict[str, Array]()
+    inputs: dict[str, Array] = {}
     for name in network.main.inputs:
         dimensions = network.dimensions[name]
         data_type = network.main.types[name].data_type
@@ -163,7 +163,7 @@ def _make_sizes(
     common_size = 0
     if random.random() < 0.5:
         common_size = int(random.integers(1, LONGEST + 1))
-    limits = dict[str | None, tuple[int, int]]()
+    limits: dict[str | None, tuple[int, int]] = {}
     for condition in audited.contract.conditions:
         if condition.of == "size":
             low = condition.low or 1
@@ -171,7 +171,7 @@ def _make_sizes(
             high = condition.high or max(low, LONGEST)
             limits[condition.expression] = (low, high)
 
-    sizes = dict[str, int]()
+    sizes: dict[str, int] = {}
     for name in _open_sizes_in_order(audited.network):
         low, high = limits.get(name, (1, LONGEST))
         size = common_size
@@ -192,7 +192,7 @@ def _larger_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
     """
     limited = {condition.expression for condition in audited.contract.conditions}
     common_size = int(random.choice(LARGER_SIZES))
-    sizes = dict[str, int]()
+    sizes: dict[str, int] = {}
     for number, name in enumerate(_open_sizes_in_order(audited.network)):
         # The first size is most often that of a batch.
         is_batch = number == 0 and random.random() < 0.5
@@ -415,7 +415,7 @@ def in_range(
     why = ""
     has_run = False
     for number in range(MOST_MADE):
-        sizes = dict[str, int]()
+        sizes: dict[str, int] = {}
         if number >= MOST_MADE // 2 and not has_run:
             sizes = _larger_sizes(audited, random)
         inputs = make_inputs(audited, random, sizes)
@@ -539,11 +539,11 @@ class _Verification:
         for condition in self._premises.conditions:
             if condition.is_of_elements:
                 names.discard(condition.input or "")
-        failures = list[str]()
-        failures_left = list[str]()
+        failures: list[str] = []
+        failures_left: list[str] = []
         for number in range(WILD_RUNS if names else 0):
             fed, _ = self._runs[number % len(self._runs)]
-            wild = dict[str, Array]()
+            wild: dict[str, Array] = {}
             for name, array in fed.items():
                 is_wild = name in names
                 wild[name] = make_wild(array, self._random) if is_wild else array

@@ -194,10 +194,10 @@ def _raw_of_tensorrt(array: Array) -> bytes:
 
 
 def _trtexec_commands(request: Request) -> list[list[str]]:
-    commands = list[list[str]]()
+    commands: list[list[str]] = []
     for number, arrays in enumerate(request.sets):
         words = ["trtexec", f"--onnx={request.network.path}"]
-        shapes = list[str]()
+        shapes: list[str] = []
         for name, array in arrays.items():
             # trtexec refuses shapes where the model leaves none open.
             if _is_open(request.network, name):
@@ -254,9 +254,9 @@ def _perf_test_commands(request: Request) -> list[list[str]]:
 
 
 def _polygraphy_files(request: Request) -> Files:
-    runs = list[dict[str, Any]]()
+    runs: list[dict[str, Any]] = []
     for arrays in request.sets:
-        run = dict[str, Any]()
+        run: dict[str, Any] = {}
         for name, array in arrays.items():
             text = base64.b64encode(_npy(array)).decode()
             run[name] = {"array": text, "polygraphy_class": "ndarray"}
@@ -279,7 +279,7 @@ def _polygraphy_commands(request: Request) -> list[list[str]]:
 
 
 def _benchmark_app_commands(request: Request) -> list[list[str]]:
-    commands = list[list[str]]()
+    commands: list[list[str]] = []
     for number, arrays in enumerate(request.sets):
         paths = [*request.paths_of_set(number, ".npy")]
         # It finds names by this pattern, and gives files without names in the order of
@@ -298,9 +298,9 @@ def _benchmark_app_commands(request: Request) -> list[list[str]]:
 
 
 def _perf_analyzer_files(request: Request) -> Files:
-    runs = list[dict[str, Any]]()
+    runs: list[dict[str, Any]] = []
     for arrays in request.sets:
-        run = dict[str, Any]()
+        run: dict[str, Any] = {}
         for name, array in arrays.items():
             content = {"b64": base64.b64encode(array.tobytes()).decode()}
             # Triton gives an input without a dimension one of size 1.

@@ -82,7 +82,7 @@ def input_sets(
     """
     maker = _Maker(audited, seed, defaults)
     sets = [maker.random_set()]
-    missing = list[MissingSet]()
+    missing: list[MissingSet] = []
     if at_ends:
         for condition in audited.contract.conditions:
             for side in _sides(condition):
@@ -211,7 +211,7 @@ class _Maker:
 
     def _sizes_of(self, arrays: Mapping[str, Array]) -> dict[str, int]:
         """Return the number of each open size that arrays have."""
-        numbers = dict[str, int]()
+        numbers: dict[str, int] = {}
         for name, ((input_name, dim), *_) in self._contract.sizes.items():
             numbers[name] = arrays[input_name].shape[dim]
         return numbers

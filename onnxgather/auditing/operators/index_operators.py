@@ -178,7 +178,7 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
     row = operator_of(call.operation)
     if row is None:
         return []
-    coordinates = list[Coordinate]()
+    coordinates: list[Coordinate] = []
     for index_input in row.inputs:
         value = _indices_of(call, index_input)
         if value is None:
@@ -425,7 +425,7 @@ def _unpooled(call: Call) -> AnySize | None:
     pads = call.attributes.get("pads", (0,) * 2 * rank)
     if len(sizes) != rank + 2:
         return None
-    unpooled = list[AnySize | None]()
+    unpooled: list[AnySize | None] = []
     for axis, count in enumerate(sizes[2:]):
         if count is None:
             unpooled.append(None)

@@ -83,7 +83,7 @@ class _Answer(NamedTuple):
 
 def inferred_types(call: Call) -> list[OpenType]:
     """Return what ONNX infers of the outputs of an operation, from its node alone."""
-    symbols = dict[AnySize | None, str]()
+    symbols: dict[AnySize | None, str] = {}
     inputs = tuple(
         _known(value, symbols, types_read(call.operation, position))
         for position, value in enumerate(call.inputs)
@@ -140,7 +140,7 @@ def _named_dims(sizes: AnySizes | None, symbols: dict[AnySize | None, str]) -> D
     """Return the sizes as ONNX writes them; an open size gets a name in `symbols`."""
     if sizes is None:
         return None
-    dims = list[int | str]()
+    dims: list[int | str] = []
     for size in sizes:
         # A size of an operator of another domain may be beyond INT64.
         if isinstance(size, int) and size <= _LARGEST:
@@ -181,8 +181,8 @@ def inferred_outputs(
         inputs: What is known of the inputs.
     """
     node = onnx.NodeProto.FromString(serialized)
-    types = dict[str, onnx.TypeProto]()
-    data = dict[str, Any]()
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, Any] = {}
     for name, known in zip(node.input, inputs, strict=True):
         if known is None:
             # ONNX refuses a node with a named input that has no type at all.
@@ -208,7 +208,7 @@ def _answer(proto: onnx.TypeProto | None) -> _Answer:
     # No rank is inferred, or the output is a scalar.
     if not numbers:
         return _Answer(data_type, numbers)
-    dims = list[int | str | None]()
+    dims: list[int | str | None] = []
     inferred_dims = value.type.tensor_type.shape.dim
     for number, dim in zip(numbers, inferred_dims, strict=True):
         if number is not None:
@@ -223,7 +223,7 @@ def _open_type(answer: _Answer, size_of: Mapping[str, AnySize | None]) -> OpenTy
     """Return the type that ONNX infers, with the open sizes in place of their names."""
     if answer.dims is None:
         return OpenType(answer.data_type)
-    sizes = list[AnySize | None]()
+    sizes: list[AnySize | None] = []
     for dim in answer.dims:
         if isinstance(dim, str):
             # A name that was given to no size says nothing.

@@ -114,7 +114,7 @@ def _shape(call: Call) -> Bounds | None:
         start = call.attributes.get("start", 0)
         end = call.attributes.get("end", len(sizes))
         sizes = sizes[start:end]
-    ends = list[tuple[AnySize, AnySize]]()
+    ends: list[tuple[AnySize, AnySize]] = []
     for size in sizes:
         if size is None:
             ends.append((0, LARGEST_SIZE))

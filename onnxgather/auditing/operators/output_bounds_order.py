@@ -256,7 +256,7 @@ def _where(call: Call) -> Bounds:
     high = np.where(never, b.high, high)
     high = np.where(surely, a.high, high)
     # NaN and reasons come from the values of which any element is chosen.
-    chosen = list[Bounds]()
+    chosen: list[Bounds] = []
     if not never.all():
         chosen.append(a)
     if not surely.all():

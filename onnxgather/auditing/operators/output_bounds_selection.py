@@ -42,7 +42,7 @@ MEMBERS: dict[str, tuple[int, ...]] = {
 def _members(call: Call) -> Bounds | None:
     if call.attributes.get("reduction", "none") != "none":
         return None
-    values = list[Bounds]()
+    values: list[Bounds] = []
     for position in MEMBERS[call.operator]:
         value = call.has(position)
         if value is not None:
@@ -176,7 +176,7 @@ def _split(call: Call) -> Sequence[Bounds] | None:
         ends = itertools.accumulate(lengths)
         pairs = zip(lengths, ends, strict=True)
         positions = [range(end - length, end) for length, end in pairs]
-    parts = list[Bounds]()
+    parts: list[Bounds] = []
     for output, selected in enumerate(positions):
         bounds = _at_positions(call.x.bounds, axis, selected)
         parts.append(call.selected(bounds, output))
@@ -191,7 +191,7 @@ def _is_filled(shapes: Sequence[AnySizes | None], axis: int) -> bool:
 
     See `quirks.CONCAT_OF_NOTHING`.
     """
-    sizes_off_axis = set[AnySizes]()
+    sizes_off_axis: set[AnySizes] = set()
     has_elements = True
     for sizes in shapes:
         if sizes is None:
@@ -225,7 +225,7 @@ def _concatenated(call: Call) -> Bounds | None:
     common = np.broadcast_shapes(*(column.shape for column in columns))
     before = common[:axis]
     after = common[axis + 1 :]
-    parts = list[Array]()
+    parts: list[Array] = []
     for value, length in zip(values, lengths, strict=True):
         shape = (*before, length, *after)
         parts.append(np.broadcast_to(value.bounds, shape))

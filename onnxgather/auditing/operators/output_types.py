@@ -105,7 +105,7 @@ def output_types(call: Call) -> list[OpenType]:
     inferred = inferred_types(call)
     inferred_sizes = [output.sizes for output in inferred]
     sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
-    types = list[OpenType]()
+    types: list[OpenType] = []
     for output, sizes in itertools.zip_longest(inferred, sizes_of_outputs):
         possible = None if sizes is None else _possible(sizes)
         types.append(OpenType(output.data_type, possible))
@@ -129,7 +129,7 @@ def _possible(sizes: AnySizes) -> AnySizes:
 
     ONNX Runtime refuses such a size, or does not come to compute it.
     """
-    possible = list[AnySize | None]()
+    possible: list[AnySize | None] = []
     for size in sizes:
         is_impossible = isinstance(size, int) and not 0 <= size <= _LARGEST
         possible.append(None if is_impossible else size)
@@ -173,7 +173,7 @@ def _elements(value: Bounds | None) -> AnySizes | None:
     every = value.full
     if every is None:
         return None
-    elements = list[AnySize | None]()
+    elements: list[AnySize | None] = []
     for low, high in every.reshape(-1, 2):
         elements.append(low if low == high else None)
     return tuple(elements)
@@ -250,7 +250,7 @@ def _common(a: AnySize | None, b: AnySize | None) -> AnySize | None:
 
 
 def _broadcast(shapes: Iterable[OutputSizes]) -> OutputSizes:
-    backwards = list[AnySizes]()
+    backwards: list[AnySizes] = []
     for sizes in shapes:
         if sizes is None:
             return None
@@ -292,8 +292,8 @@ def _reshape(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSize
     own_sizes = [*(sizes or ()), *padding]
     if _are_sizes(wanted, sizes):
         return [tuple(wanted)]
-    shape = list[AnySize | None]()
-    likely = list[AnySize | None]()
+    shape: list[AnySize | None] = []
+    likely: list[AnySize | None] = []
     for number, own in zip(wanted, own_sizes, strict=False):
         size = number
         other = number
@@ -426,7 +426,7 @@ def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
     inferred_sizes = inferred[0]
     if inferred_sizes is None:
         return [None]
-    shapes = list[tuple[AnySize, ...]]()
+    shapes: list[tuple[AnySize, ...]] = []
     for value in call.given:
         shape = _all_sizes(value)
         if shape is None:
@@ -437,7 +437,7 @@ def _concat(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
     full = [shape for shape in shapes if all(size >= 1 for size in shape)]
     columns = zip(*shapes, strict=True)
     full_columns = zip(*(full or shapes), strict=True)
-    sizes = list[AnySize | None]()
+    sizes: list[AnySize | None] = []
     for size, column, full_column in zip(
         inferred_sizes, columns, full_columns, strict=True
     ):
@@ -581,7 +581,7 @@ def _window(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes
         return []
     batch = sizes[0]
     channels = kernel[0] or sizes[1]
-    counts = list[AnySize | None]()
+    counts: list[AnySize | None] = []
     rank = len(sizes) - 2
     pairs = zip(sizes[2:], kernel[2:], strict=True)
     for axis, (size, width) in enumerate(pairs):
@@ -691,7 +691,7 @@ def _einsum_broadcasts_nothing(call: Call) -> bool:
     """Return whether an Einsum broadcasts nothing, so that ONNX infers its sizes."""
     equation = str(call.attributes["equation"]).replace(" ", "")
     inputs, _, _ = equation.partition("->")
-    size_of = dict[str, AnySize]()
+    size_of: dict[str, AnySize] = {}
     terms = inputs.split(",")
     for term, value in zip(terms, call.given, strict=True):
         sizes = _all_sizes(value) or ()
@@ -794,7 +794,7 @@ def _factors(call: Call) -> Sequence[float | None] | None:
     scales = call.has(position)
     if scales is None or scales.full is None or scales.nan or not scales.full.size:
         return None
-    factors = list[float | None]()
+    factors: list[float | None] = []
     for low, high in scales.full.reshape(-1, 2).tolist():
         factors.append(low if low == high else None)
     return factors
@@ -834,7 +834,7 @@ def _trusted(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSize
     condition = CONDITIONS.get(call.operator)
     if condition is not None and not condition(call):
         return []
-    outputs = list[OutputSizes]()
+    outputs: list[OutputSizes] = []
     for sizes in inferred:
         if sizes is not None:
             filled = (_new_size() if size is None else size for size in sizes)

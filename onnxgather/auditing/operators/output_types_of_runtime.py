@@ -46,7 +46,7 @@ def types_of_outputs(call: Call) -> list[OpenType]:
         rule = None
     if not operation.domain and rule is None:
         return output_types(call)
-    types = list[OpenType]()
+    types: list[OpenType] = []
     if rule is not None:
         # An operation that is not as ONNX Runtime wants it has open types.
         with suppress(ArithmeticError, LookupError, TypeError, ValueError):
@@ -189,7 +189,7 @@ def _turned(sizes: OutputSizes, turns: bool, turns_batch: bool) -> OutputSizes:
 @typed("FusedMatMul", "TransposeMatMul")
 def _fused_mat_mul(call: Call) -> Sequence[OpenType]:
     options = call.attributes
-    turned = list[OutputSizes]()
+    turned: list[OutputSizes] = []
     for position, letter in enumerate("AB"):
         turns = options.get(f"trans{letter}", 0) != 0
         turns_batch = options.get(f"transBatch{letter}", 0) != 0
@@ -436,7 +436,7 @@ def _upsampled(call: Call) -> Sequence[OpenType]:
     scales = call.attributes["scales"]
     if sizes is None:
         return [OpenType(call.x.data_type)]
-    scaled = list[AnySize | None]()
+    scaled: list[AnySize | None] = []
     for size, scale in zip(sizes, scales, strict=True):
         scaled.append(None if size is None else size * scale)
     return [OpenType(call.x.data_type, tuple(scaled))]

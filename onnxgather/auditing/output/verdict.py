@@ -86,7 +86,7 @@ def verdict_of_models(audits: Collection[Audit], left_out: int = 0) -> str:
         audits: Their audits.
         left_out: How many models more were to be audited, but were not.
     """
-    audits_by_verdict = dict[ModelVerdict, list[Audit]]()
+    audits_by_verdict: dict[ModelVerdict, list[Audit]] = {}
     for audit in audits:
         audits_by_verdict.setdefault(audit.verdict, []).append(audit)
     total = len(audits) + left_out

@@ -34,7 +34,7 @@ def ways_of(audited: AuditedModel) -> list[list[WayStep]]:
     """
     ways: dict[object, list[WayStep]] = {key: [] for key in audited.gathers}
     # Many gathers share a graph, whose nodes are gone through once.
-    producers_by_scope = dict[Scope, dict[str, Operation]]()
+    producers_by_scope: dict[Scope, dict[str, Operation]] = {}
     for key, scope, operation in operations_of(audited.network):
         record = audited.gathers.get(key)
         if record is None or ways[key]:
@@ -64,7 +64,7 @@ def _way(
     scope: Scope, producers: dict[str, Operation], gather: Operation, lost: Lost
 ) -> list[WayStep]:
     """Return the way to a gather; it is empty if it does not lead through the node."""
-    behind = list[Operation]()
+    behind: list[Operation] = []
     for path in _paths_back(gather, producers):
         if (path[-1].label, path[-1].operator) == (lost.node, lost.op):
             behind = path[::-1]
@@ -73,7 +73,7 @@ def _way(
     if not behind:
         return []
 
-    steps = list[WayStep]()
+    steps: list[WayStep] = []
     for path in _paths_back(behind[0], producers):
         names = [name for name in path[-1].inputs if name in scope.inputs]
         if names:
@@ -107,7 +107,7 @@ def _shortened(steps: Sequence[WayStep]) -> list[WayStep]:
         return [*steps]
     loses = [step.loses_size for step in steps].index(True)
     kept = {0, 1, loses - 1, loses, loses + 1, len(steps) - 2, len(steps) - 1}
-    shown = list[WayStep]()
+    shown: list[WayStep] = []
     left_out = 0
     for number, step in enumerate(steps):
         if number not in kept:

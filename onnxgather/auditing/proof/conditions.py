@@ -143,7 +143,7 @@ class Search:
         self, scope: Scope, gather: Operation, outcome: _Outcome
     ) -> list[Condition] | None:
         """Return the conditions on values; None if one is as narrow as a start."""
-        conditions = list[Condition]()
+        conditions: list[Condition] = []
         for name in outcome.ranges:
             own = self._value_conditions(scope, gather, outcome, name)
             if own is None:
@@ -160,7 +160,7 @@ class Search:
         paths = [self._path_to(scope, gather, with_differences=True)]
         if paths[0].differences:
             paths.append(self._path_to(scope, gather, with_differences=False))
-        asking = list[_Outcome]()
+        asking: list[_Outcome] = []
         for path in paths:
             # No values of inputs lead to the indices.
             if not path.names:
@@ -212,7 +212,7 @@ class Search:
         types = [self._ranges.value(self._main, name).data_type for name in path.names]
         if not all(data_type in INTEGERS for data_type in types):
             return None
-        tops = list[AnySize]()
+        tops: list[AnySize] = []
         for coordinate in self._ranges.coordinates(scope, gather):
             size = coordinate.size
             if not isinstance(size, Size) or in_named(size) != size:
@@ -356,7 +356,7 @@ class Search:
             return None
         (widest,) = trial[name]
         every = range(count)
-        matter = list[int]()
+        matter: list[int] = []
         for free in every:
             others = [column for column in every if column != free]
             with_free = self._free_all_but(name, widest, others)
@@ -443,12 +443,12 @@ class Search:
         """
         intervals = outcome.ranges[name]
         limits = self._limits(name)
-        columns_by_interval = dict[Interval, list[int]]()
+        columns_by_interval: dict[Interval, list[int]] = {}
         for column, own in enumerate(intervals):
             if own != limits or len(intervals) == 1:
                 columns_by_interval.setdefault(own, []).append(column)
         difference = outcome.path.differences.get(name)
-        conditions = list[Condition]()
+        conditions: list[Condition] = []
         for own, columns in columns_by_interval.items():
             is_of_all = len(columns) == len(intervals)
             beyond = self._fails_beyond(scope, gather, outcome, name, columns)
@@ -494,7 +494,7 @@ class Search:
         intervals = outcome.ranges[name]
         low, high = intervals[columns[0]]
         lowest, highest = self._limits(name)
-        beyond = list[bool]()
+        beyond: list[bool] = []
         for end, limit, step in ((low, lowest, -1), (high, highest, 1)):
             if end == limit:
                 continue
@@ -528,7 +528,7 @@ class Search:
         if self._leaves_surely(changed, scope, gather):
             return True
         # Case 2: for the largest sizes that the proof allows.
-        fixed = dict[str, int]()
+        fixed: dict[str, int] = {}
         for condition in outcome.sizes:
             if condition.of != "size" or condition.high is None:
                 return False
@@ -550,7 +550,7 @@ class Search:
         """Return whether an index surely leaves its axis just beyond each end."""
         if scope is not self._main:
             return False
-        beyond = list[dict[str, int] | None]()
+        beyond: list[dict[str, int] | None] = []
         if condition.of == "sizes":
             beyond.append(self._sizes_beyond(condition))
         else:
@@ -579,7 +579,7 @@ class Search:
         expression = condition.expression or ""
         if condition.high is None or condition.low is not None:
             return None
-        least = dict[str, int]()
+        least: dict[str, int] = {}
         for name, size in self._ranges.sizes.items():
             (symbol,) = size.symbols
             least[name] = max(symbol.low, 1)
@@ -608,7 +608,7 @@ class Search:
         if operations is None or self._values_left < 0:
             return False
         sizes = {**self._ranges.sizes, **fixed}
-        values = dict[str, Bounds]()
+        values: dict[str, Bounds] = {}
         for name in self._main.inputs:
             value = input_bounds(self._network, name, sizes)
             if name in trial:
@@ -647,9 +647,9 @@ class Search:
 
     def _operations_before(self, gather: Operation) -> list[Operation] | None:
         """Return all operations before a gather; None if they are too many."""
-        before = set[int]()
+        before: set[int] = set()
         waiting = list(taken(gather))
-        visited = set[str]()
+        visited: set[str] = set()
         while waiting:
             name = waiting.pop()
             number = self._producers.get(name)
@@ -666,7 +666,7 @@ class Search:
         self, ranges: Ranges, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
         """Return what a proof asks of open sizes; None if they alone prove nothing."""
-        conditions = list[Condition]()
+        conditions: list[Condition] = []
         for coordinate in ranges.coordinates(scope, gather):
             if coordinate.size is None:
                 return None
@@ -732,15 +732,15 @@ class Search:
         """
         nothing = _Path([], [], {})
         caller = self._callers.get(scope)
-        on_path = set[int]()
+        on_path: set[int] = set()
         if caller is None:
             waiting = given_indices(gather)
         else:
             on_path.add(caller)
             waiting = list(taken(self._main.operations[caller]))
 
-        visited = set[str]()
-        differences = dict[str, ColumnDifference]()
+        visited: set[str] = set()
+        differences: dict[str, ColumnDifference] = {}
         while waiting:
             if len(on_path) > MOST_OPERATIONS:
                 return nothing

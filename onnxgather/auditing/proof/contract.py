@@ -136,7 +136,7 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
         """Return the condition with numbers as ends, for sizes by their names."""
-        numbers = dict[str, int]()
+        numbers: dict[str, int] = {}
         for end in ("low", "high"):
             expression = getattr(self, f"{end}_expression")
             if expression is not None:
@@ -238,7 +238,7 @@ class Contract(
         check_type("allow_empty", allow_empty, "True or False", bool)
         check_type("no_negative", no_negative, "True or False", bool)
         scalars = [name for name, sizes in network.dimensions.items() if sizes == ()]
-        types = dict[str, CheckedType]()
+        types: dict[str, CheckedType] = {}
         for name in network.dimensions:
             data_type = network.main.types[name].data_type
             if data_type in NUMPY_TYPES:
@@ -279,7 +279,7 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     Raises:
         OnnxGatherError: Nothing meets the conditions on a subject.
     """
-    tightest = dict[Condition, Condition]()
+    tightest: dict[Condition, Condition] = {}
     for condition in conditions:
         subject = replace(condition, low=None, high=None, exact=False)
         other = tightest.get(subject)
@@ -315,7 +315,7 @@ def _is_exact_at(
 
 def open_sizes(network: Network) -> NamedSizes:
     """Return the dimensions of inputs that a model leaves open, by their names."""
-    sizes = dict[str, list[tuple[str, int]]]()
+    sizes: dict[str, list[tuple[str, int]]] = {}
     for input_name, dimensions in network.dimensions.items():
         for dim, size in enumerate(dimensions or ()):
             if isinstance(size, str):
@@ -327,7 +327,7 @@ def sizes_given(
     sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]
 ) -> list[Condition]:
     """Return the conditions that open sizes are those of given shapes of inputs."""
-    conditions = list[Condition]()
+    conditions: list[Condition] = []
     for name, dimensions in sizes.items():
         for input_name, dim in dimensions:
             shape = shapes.get(input_name, ())
@@ -550,9 +550,9 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)
     least = least_size(rules)
-    numbers = dict[str, int]()
+    numbers: dict[str, int] = {}
     for name, dimensions in rules.sizes.items():
-        sizes = list[int]()
+        sizes: list[int] = []
         for input_name, dim in dimensions:
             sizes.append(_array(inputs, input_name, dim + 1).shape[dim])
         if not least <= min(sizes) == max(sizes) <= MOST_OF_INPUT:

@@ -206,7 +206,7 @@ class _Numbers(Struct):
     def is_within(self, expression: str, low: int | None, high: int | None) -> str:
         """Return whether the number of an expression is between two ends."""
         nodes = self._nodes
-        checks = list[str]()
+        checks: list[str] = []
         if self.largest(expression) <= _LARGEST_PLAIN:
             number = self.number(expression)
             if low is not None:
@@ -224,10 +224,10 @@ class _Numbers(Struct):
 
     def _terms(self, expression: str) -> list[tuple[int, int, list[str]]]:
         """Return the sign, the count and the names of each product of an expression."""
-        terms = list[tuple[int, int, list[str]]]()
+        terms: list[tuple[int, int, list[str]]] = []
         for sign, product in terms_in(expression):
             count = 1
-            names = list[str]()
+            names: list[str] = []
             for factor in product.split("*"):
                 if factor.isdecimal():
                     count *= int(factor)
@@ -246,20 +246,20 @@ class _Numbers(Struct):
         """
         nodes = self._nodes
         base = nodes.integers(_PLACE)
-        places = list[str]()
+        places: list[str] = []
         end_sign = 1 if end < 0 else -1
         for sign, count, names in [
             *self._terms(expression),
             (end_sign, abs(end), []),
         ]:
             # Each digit is below `_PLACE`, and the last counts most.
-            digits = list[str]()
+            digits: list[str] = []
             while count or not digits:
                 count, digit = divmod(count, _PLACE)
                 digits.append(nodes.integers(digit))
             for name in names:
                 carried = nodes.integers(0)
-                product = list[str]()
+                product: list[str] = []
                 for digit in digits:
                     total = nodes.add("Mul", digit, self._sizes[name])
                     total = nodes.add("Add", total, carried)
@@ -455,7 +455,7 @@ class _Guard:
         name = condition.input or ""
         where = f"the contract: $.conditions[{number}]"
         values = self._values_of(where, condition)
-        checks = list[str]()
+        checks: list[str] = []
         ranked = self._ranked(name)
         parts = [ranked]
         if condition.columns is not None:
@@ -576,7 +576,7 @@ class _Values:
     def _ends(self) -> list[str]:
         """Return which ends the condition has."""
         condition = self._condition
-        ends = list[str]()
+        ends: list[str] = []
         if (condition.low, condition.low_expression) != (None, None):
             ends.append("low")
         if (condition.high, condition.high_expression) != (None, None):

@@ -103,7 +103,7 @@ class ControlFlow:
 
         The sizes that it declares of its inputs may be wrong.
         """
-        inputs = list[Bounds]()
+        inputs: list[Bounds] = []
         for name in body.inputs:
             data_type = body.types[name].data_type
             inputs.append(unknown(data_type, None, name))
@@ -144,7 +144,7 @@ class ControlFlow:
         surely_runs = False
         if trips is not None and call.has(1) is None:
             surely_runs = trips.whole[0] >= 1
-        kept = list[Bounds]()
+        kept: list[Bounds] = []
         for value in outputs[len(state) :]:
             if surely_runs and value.sizes is not None:
                 kept.append(value.resized((None, *value.sizes)))
@@ -162,7 +162,7 @@ class ControlFlow:
         scanned = int(attributes["num_scan_inputs"])
         first = [value or unknown("", None) for value in call.inputs[:-scanned]]
         input_axes = attributes.get("scan_input_axes", (0,) * scanned)
-        slices = list[Bounds]()
+        slices: list[Bounds] = []
         count: AnySize | None = None
         for position, axis in enumerate(input_axes, len(first)):
             value = call.of(position)
@@ -176,7 +176,7 @@ class ControlFlow:
         output_axes = attributes.get("scan_output_axes", (0,) * len(outputs))
         # If no iteration runs, the sizes are those that the body declares.
         surely_runs = count is not None and count >= 1
-        kept = list[Bounds]()
+        kept: list[Bounds] = []
         for value, axis in zip(outputs[len(state) :], output_axes, strict=False):
             if surely_runs and value.sizes is not None:
                 kept.append(stacked(value, axis, count))

@@ -59,7 +59,7 @@ def ends_that_leave(
         conditions: All conditions on its inputs.
         operations: The operations to look at, with their scopes.
     """
-    leaving = dict[Operation, GivenEnd]()
+    leaving: dict[Operation, GivenEnd] = {}
     for given_range in given:
         for value in dict.fromkeys((given_range.high, given_range.low)):
             if not _is_possible(network, given_range.input, value, conditions):
@@ -102,7 +102,7 @@ def _with_value(network: Network, ranges: Ranges, name: str, value: int) -> Rang
     before = ranges.value(main, name)
     bounds = {name: interval(before.data_type, before.sizes, value, value)}
     changed = {name}
-    operations = list[Operation]()
+    operations: list[Operation] = []
     for operation in main.operations:
         if not changed.isdisjoint(taken(operation)):
             changed.update(operation.outputs)

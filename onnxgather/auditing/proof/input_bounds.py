@@ -67,12 +67,12 @@ def _symbols(network: Network, allow_empty: bool) -> dict[str, Symbol]:
     """Return a symbol for each open size of the inputs, by its name."""
     # The number of elements limits a product of sizes. An input without elements may
     # have any sizes.
-    with_elements = set[str]()
+    with_elements: set[str] = set()
     for name, dimensions in network.dimensions.items():
         if not allow_empty and 0 not in (dimensions or ()):
             with_elements.add(name)
 
-    symbols = dict[str, Symbol]()
+    symbols: dict[str, Symbol] = {}
     lowest = 0 if allow_empty else 1
     for name, places in open_sizes(network).items():
         tensors = {input_name for input_name, _ in places} & with_elements
@@ -96,7 +96,7 @@ def _limit_symbol(
 
 def sizes_by_name(network: Network, named: NamedSizes) -> dict[str, int]:
     """Return the sizes by their names that are numbers in a network."""
-    numbers = dict[str, int]()
+    numbers: dict[str, int] = {}
     for name, places in named.items():
         for input_name, dim in places:
             dimensions = network.dimensions.get(input_name) or ()
@@ -114,7 +114,7 @@ def limited_differences(
     A difference without one of its ends may be beyond its data type, so it says
     nothing.
     """
-    differences = dict[ColumnDifference, tuple[AnySize, AnySize]]()
+    differences: dict[ColumnDifference, tuple[AnySize, AnySize]] = {}
     for condition in conditions:
         columns = condition.columns or ()
         if condition.of != "difference" or len(columns) != 2:

@@ -47,7 +47,7 @@ def _lost_before(
 
     A size of the same axis comes first, and a rank that is lost comes last.
     """
-    of_axis = list[AnySize]()
+    of_axis: list[AnySize] = []
     for name in filter(None, operation.inputs):
         sizes = values.value(scope, name).sizes
         if sizes is not None and len(sizes) == rank:

@@ -23,7 +23,7 @@ def shape_computations(network: Network) -> set[Operation]:
     CPU if each of its inputs is a value on the CPU, a graph input or a small
     initializer.
     """
-    operations = set[Operation]()
+    operations: set[Operation] = set()
     for scope in (network.main, *network.uncalled.values()):
         _walk(scope, set(), {*scope.inputs}, operations)
     return operations
@@ -36,8 +36,8 @@ def _walk(
     for operation in scope.operations:
         for key, body in operation.bodies.items():
             if key == "function":
-                inner_on_cpu = set[str]()
-                inner_inputs = set[str]()
+                inner_on_cpu: set[str] = set()
+                inner_inputs: set[str] = set()
                 for inner, outer in zip(body.inputs, operation.inputs, strict=False):
                     if outer in on_cpu:
                         inner_on_cpu.add(inner)

@@ -43,7 +43,7 @@ def in_cases(values: GraphValues, scope: Scope, call: Call) -> Call:
     condition, *names = call.operation.inputs
     inputs = list(call.inputs)
     for position, holds in ((1, True), (2, False)):
-        assumed = dict[str, Bounds]()
+        assumed: dict[str, Bounds] = {}
         _assume(values, scope, condition, holds, assumed, NESTED)
         if assumed:
             name = names[position - 1]
@@ -90,7 +90,7 @@ def _under(
         return value
     if producer.operator not in ELEMENTWISE:
         return value
-    inputs = list[Bounds | None]()
+    inputs: list[Bounds | None] = []
     has_changed = False
     for input_name in producer.inputs:
         if not input_name:

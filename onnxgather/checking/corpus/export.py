@@ -178,13 +178,13 @@ def _files(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export, and count its cases in `exported`."""
     entry_of = _ENTRIES[format]
-    rows = list[Row]()
-    left_out = list[dict[str, str]]()
-    seen = set[str]()
+    rows: list[Row] = []
+    left_out: list[dict[str, str]] = []
+    seen: set[str] = set()
     digest = sha256()
     files_digest = FilesDigest()
-    all_beside = dict[str, DescriptorCase]()
-    test_files = dict[str, WptFile]()
+    all_beside: dict[str, DescriptorCase] = {}
+    test_files: dict[str, WptFile] = {}
     # The cases beside others come last, as they are known only then.
     for case in chain(cases, all_beside.values()):
         _check_name(case.name, seen)

@@ -90,7 +90,7 @@ def _check_files(folder: str, index: Index) -> None:
 
 def _case_files(folder: Path) -> list[Path]:
     """Return the files of the cases of an export."""
-    files = list[Path]()
+    files: list[Path] = []
     for name in CASE_FILES:
         path = folder / name
         if path.is_file():
@@ -106,7 +106,7 @@ def _checked_cases(folder: str, index: Index) -> ExportedCases:
     rows = index.cases
     names = [row.name for row in rows]
     wanted = {*names}
-    by_name = dict[str, Case]()
+    by_name: dict[str, Case] = {}
     for case in built_in_cases():
         if case.name not in wanted:
             continue

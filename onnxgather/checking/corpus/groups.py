@@ -53,7 +53,7 @@ def _layouts(**words_of_tensors: str) -> list[NamedLayouts]:
         words_of_tensors: Words of `LAYOUTS`, by the tensor that gets the layouts:
             input, indices, output or all.
     """
-    named_layouts = list[NamedLayouts]()
+    named_layouts: list[NamedLayouts] = []
     for which, words in words_of_tensors.items():
         for word in words.split():
             layouts = [

@@ -153,7 +153,7 @@ def lanes_installed(
             onnx, so that the evaluator is always there and no lane for it is.
         named: Lanes to leave out, by the short or full names of their providers.
     """
-    names = list[str]()
+    names: list[str] = []
     for provider in listed:
         name = SHORT_NAMES.get(provider, provider)
         if name not in named and provider not in named:
@@ -215,8 +215,8 @@ def split_lanes(lanes: object) -> tuple[list[str], dict[str, str]]:
         items = [item for item in items if item]
     else:
         items = sequence("lanes", lanes)
-    names = list[str]()
-    paths = dict[str, str]()
+    names: list[str] = []
+    paths: dict[str, str] = {}
     for number, item in enumerate(items):
         check_name(f"lanes[{number}]", item)
         name, path = parse_lane(item)

@@ -126,11 +126,11 @@ def _runtime_of(folder: str) -> AnsweringRuntime:
 def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
     """Check that there is an answer, and that each folder is that of a case."""
     # A program may make the folders of a group before those of its cases.
-    groups = set[str]()
+    groups: set[str] = set()
     for case in cases:
         groups.update(parent.as_posix() for parent in PurePosixPath(case).parents)
     answers = 0
-    others = list[str]()
+    others: list[str] = []
     for path, folders, files in os.walk(folder):
         name = Path(path).relative_to(folder).as_posix()
         has_answer = OUTPUT_FILE in files or ERROR_FILE in files

@@ -185,9 +185,9 @@ class Host(Child):
                 answer.
         """
         # Tensors that share an array share a buffer.
-        buffers = list[memoryview]()
-        numbers = dict[int, int]()
-        bindings = list[tuple[int, int]]()
+        buffers: list[memoryview] = []
+        numbers: dict[int, int] = {}
+        bindings: list[tuple[int, int]] = []
         for array, offset in bound:
             if id(array) not in numbers:
                 numbers[id(array)] = len(buffers)

@@ -68,7 +68,7 @@ def _lane_table(report: Report) -> list[str]:
 
 def _cause_list(report: Report) -> list[str]:
     """Return an item for each cause, with the command that runs a case again."""
-    lines = list[str]()
+    lines: list[str] = []
     for cause in causes(report):
         state = cause.first.state
         title = plain(cause.title(report))

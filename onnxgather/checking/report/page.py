@@ -87,8 +87,8 @@ def html(report: Report) -> bytes:
 def _data(report: Report) -> dict[str, Any]:
     """Return the data of the page."""
     report_causes = causes(report)
-    different_groups = dict[CaseGroup, CaseGroup]()
-    groups = list[CaseGroup]()
+    different_groups: dict[CaseGroup, CaseGroup] = {}
+    groups: list[CaseGroup] = []
     for case in report.cases:
         group = group_of(case)
         groups.append(different_groups.setdefault(group, group))
@@ -130,16 +130,16 @@ def _packed_data(
 
     The script reads a case as a row: see `readCase` in cases.mjs.
     """
-    cause_numbers = dict[tuple[int, str], int]()
+    cause_numbers: dict[tuple[int, str], int] = {}
     for number, cause in enumerate(report_causes):
         for case in cause.cases:
             cause_numbers[case, cause.first.lane] = number
     detail_numbers = {case: number for number, case in enumerate(with_details)}
-    group_numbers = dict[CaseGroup, int]()
-    result_numbers = dict[tuple[Result, int | None], int]()
-    rows = list[list[Any]]()
+    group_numbers: dict[CaseGroup, int] = {}
+    result_numbers: dict[tuple[Result, int | None], int] = {}
+    rows: list[list[Any]] = []
     for number, (case, group) in enumerate(zip(report.cases, groups, strict=True)):
-        numbers = list[int]()
+        numbers: list[int] = []
         for result in case.results:
             key = (result, cause_numbers.get((number, result.lane)))
             numbers.append(result_numbers.setdefault(key, len(result_numbers)))
@@ -161,7 +161,7 @@ def _packed_data(
                 numbers,
             ]
         )
-    results = list[dict[str, Any]]()
+    results: list[dict[str, Any]] = []
     for result, cause_number in result_numbers:
         facts = {
             "words": result_words(result),
@@ -181,7 +181,7 @@ def _with_details(
     and at last cases that passed on all lanes.
     """
     sizes = [_evidence_size(case) for case in report.cases]
-    ranked = list[tuple[bool, int, int, int]]()
+    ranked: list[tuple[bool, int, int, int]] = []
     for cause in report_causes:
         of_groups = defaultdict[CaseGroup, list[int]](list)
         for number in cause.cases:
@@ -230,7 +230,7 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
         case.out_of_range,
         {lane: array for lane, array in got.items() if lane in compared},
     )
-    commands = list[str]()
+    commands: list[str] = []
     for lane, result in zip(report.lanes, case.results, strict=True):
         commands += again(report, case, lane, result)
     details = {
@@ -257,7 +257,7 @@ def _expected_of_lanes(case: CaseResult, evidence: Evidence) -> dict[str, Array 
     expected = None
     if evidence.expected is not None:
         expected = evidence.expected.array()
-    by_lane = dict[str, Array | None]()
+    by_lane: dict[str, Array | None] = {}
     for result in case.results:
         by_lane[result.lane] = expected
         # Case: the lane is DirectML, which has a rule of its own.
@@ -287,7 +287,7 @@ def _wrong_bytes(expected: Array | None, got: Array) -> list[_WrongElement]:
             "all", wanted, _hexadecimal(expected), returned, _hexadecimal(got)
         )
         return [entry]
-    entries = list[_WrongElement]()
+    entries: list[_WrongElement] = []
     for offset in differing(expected, got)[:MOST_WRONG_ELEMENTS].tolist():
         place = np.array(np.unravel_index(offset, got.shape), int).tolist()
         texts = list[str]()
@@ -310,7 +310,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
 
     Lanes that run no models are left out.
     """
-    commands = list[str]()
+    commands: list[str] = []
     for lane, result in zip(lanes, case.results, strict=True):
         if not result.is_wrong or lane.target is None:
             continue
@@ -322,7 +322,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
 
 def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
     """Return the targets of the models that did not pass, without repetitions."""
-    targets = list[Target]()
+    targets: list[Target] = []
     for lane, result in zip(lanes, case.results, strict=True):
         if not _is_informative(result):
             continue

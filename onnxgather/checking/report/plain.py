@@ -109,11 +109,11 @@ def _case_row(case: CaseResult) -> _Row:
 
 def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
     """Return a row of counts for each operator and data type, sorted by name."""
-    groups = dict[tuple[str, str], list[CaseResult]]()
+    groups: dict[tuple[str, str], list[CaseResult]] = {}
     for case in cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)
     longest = max(len(operator) for operator, _ in groups)
-    rows = list[_Row]()
+    rows: list[_Row] = []
     for (operator, data_type), group in sorted(groups.items()):
         row = _plain_row(f"{operator:<{longest}} {data_type}")
         for results_of_lane in zip(*(case.results for case in group), strict=True):
@@ -126,7 +126,7 @@ def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
 def _cause_rows(report: Report) -> list[_Row]:
     """Return the rows of the causes: the results, and the facts of the first."""
     all_causes = causes(report)
-    rows = list[_Row]()
+    rows: list[_Row] = []
     for cause in all_causes[:MOST_CAUSES]:
         state = cause.first.state
         rows.append([(f"{state:<7}", state), (cause.title(report), None)])
@@ -172,7 +172,7 @@ def _file_rows(report: Report) -> list[_Row]:
 
 def _count_rows(report: Report) -> list[_Row]:
     """Return a row of counts for each lane, and one for the files with faults."""
-    rows = list[_Row]()
+    rows: list[_Row] = []
     for number, lane in enumerate(report.lanes):
         counts = report.counts(number)
         parts = [number_of(counts.total(), "case")]
@@ -208,13 +208,13 @@ def _verdict_rows(report: Report) -> list[_Row]:
 
 def _aligned(rows: Iterable[_Row]) -> list[_Row]:
     """Return the rows with each cell as wide as the widest of its column."""
-    escaped = list[_Row]()
+    escaped: list[_Row] = []
     for row in rows:
         escaped.append([(printable(text), state) for text, state in row])
-    widths = list[int]()
+    widths: list[int] = []
     for column in zip(*escaped, strict=True):
         widths.append(max(len(text) for text, _ in column))
-    aligned = list[_Row]()
+    aligned: list[_Row] = []
     for row in escaped:
         cells: _Row = []
         for (text, state), width in zip(row, widths, strict=True):
@@ -225,7 +225,7 @@ def _aligned(rows: Iterable[_Row]) -> list[_Row]:
 
 def _line(row: _Row, colour: bool) -> str:
     """Return a row as text; the blanks that align a cell have no colour."""
-    cells = list[str]()
+    cells: list[str] = []
     for text, state in row:
         cell = printable(text)
         if colour and state:

@@ -172,7 +172,7 @@ def causes(report: Report) -> list[Cause]:
     The worst state comes first; among equal states foreign memory, and then the cause
     with most cases.
     """
-    by_key = dict[Hashable, Cause]()
+    by_key: dict[Hashable, Cause] = {}
     for number, case in enumerate(report.cases):
         for result in case.results:
             if result.state == "PASS":
@@ -276,7 +276,7 @@ def _numbers(
 def _headline(
     report: Report, counts: Counter[State], findings: int
 ) -> tuple[str, Mood]:
-    bad = list[str]()
+    bad: list[str] = []
     if findings:
         bad.append(number_of(findings, "finding"))
     # Where the lanes are listed, the reason is too.
@@ -313,7 +313,7 @@ def models_ran(report: Report) -> str:
     It is empty if the report has no case of the file of a model, or no lane ran one.
     """
     files = list[str]()
-    ran = dict[str, bool]()
+    ran: dict[str, bool] = {}
     for case in report.cases:
         if not case.runs_file:
             continue
@@ -389,7 +389,7 @@ def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:
         report: The report.
         with_reasons: Whether the text of a lane that did not start says why.
     """
-    failures = dict[str, str]()
+    failures: dict[str, str] = {}
     for number, lane in enumerate(report.lanes):
         if lane.not_run is not None:
             failures[lane.name] = about_lane(lane) if with_reasons else _NOT_STARTED
@@ -407,7 +407,7 @@ def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:
 def cut(report: Report) -> list[str]:
     """Return why a check ended before its last case."""
     ran = f"after {len(report.cases):,} of {number_of(report.planned, 'case')}"
-    reasons = list[str]()
+    reasons: list[str] = []
     if report.interrupted:
         reasons.append(f"interrupted by {report.interrupted} {ran}")
     if report.maxfail:

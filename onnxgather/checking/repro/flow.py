@@ -225,7 +225,7 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
     if case.model is not None:
         target = case.model.target
     operators = operators_of(lane.provider, target)
-    trials = list[Trial]()
+    trials: list[Trial] = []
     # A provider that lacks a data type is given the case in another type.
     for given in given_to(lane.provider, case):
         trials += trials_of(

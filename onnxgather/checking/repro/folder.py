@@ -519,7 +519,7 @@ def _version_list(info: LaneInfo) -> str:
     items = info.software
     items += [f"device {device}" for device in info.devices]
     items.append(f"{platform.system()} {platform.machine()}")
-    lines = list[str]()
+    lines: list[str] = []
     for item in items:
         # Between backticks nothing is Markdown, except for another backtick.
         code = printable(item).replace("`", "'")

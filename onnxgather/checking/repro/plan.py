@@ -46,7 +46,7 @@ def case_of_program(
     Raises:
         OnnxGatherError: There is no such case, or more than one.
     """
-    named_cases = list[tuple[str, DescriptorCase]]()
+    named_cases: list[tuple[str, DescriptorCase]] = []
     for case in cases_of_file(program, out_of_range):
         assert case.origin is not None, "a program is the origin of its cases"
         named_cases.append((case.name, case))
@@ -116,7 +116,7 @@ def _gone_wrong(
     report: Report, name: str | None = None
 ) -> list[tuple[CaseResult, LaneInfo]]:
     """Return the cases with a name, or all cases, with each lane that went wrong."""
-    pairs = list[tuple[CaseResult, LaneInfo]]()
+    pairs: list[tuple[CaseResult, LaneInfo]] = []
     for case in report.cases:
         if name is not None and case.name != name:
             continue
@@ -217,8 +217,8 @@ def _chosen(
         all_names: Where a person finds the names.
     """
     # By their own names: a dispatchable, say, may be that of several cases.
-    all_cases = dict[str, T]()
-    matches = dict[str, T]()
+    all_cases: dict[str, T] = {}
+    matches: dict[str, T] = {}
     for case_name, case in named_cases:
         all_cases[case.name] = case
         if name is None or case_name == name:

@@ -259,7 +259,7 @@ def _pairs(old: Candidate) -> Sequence[Pair]:
             for dimension in range(len(gather.per_index))
             if dimension not in tied
         ]
-    pairs = list[Pair]()
+    pairs: list[Pair] = []
     pairs += [(dimension, dimension) for dimension in tied]
     pairs += [(dimension, None) for dimension in of_data]
     pairs += [(None, dimension) for dimension in of_indices]
@@ -407,7 +407,7 @@ class _Search:
         case = self.case
         if isinstance(case, NodeCase):
             return
-        plainer = list[OutOfRange]()
+        plainer: list[OutOfRange] = []
         if case.in_range:
             plainer.append("error")
         if case.out_of_range in ("zero", "directml"):

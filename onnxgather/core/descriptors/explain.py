@@ -163,7 +163,7 @@ def explain(
     value = _value(desc, data, element, out_of_range)
     number: str | None = value_text(value[0])
     outcome = f" = {number}"
-    last_notes = list[str]()
+    last_notes: list[str] = []
     outside = _notes_of_indices_outside(element)
 
     if out_of_range == "directml":
@@ -383,12 +383,12 @@ def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
     # Where each index is read from, the gather itself says: with indices whose values
     # are their own coordinates along a dimension of IndicesTensor.
     sizes = desc.indices_tensor.sizes
-    reads_of_own = list[list[Array]]()
+    reads_of_own: list[list[Array]] = []
     for own_coordinate in np.indices(sizes, sparse=True):
         own_values = np.broadcast_to(own_coordinate, sizes)
         own_read, _ = coordinates(desc, own_values)
         reads_of_own.append(own_read)
-    index_places = list[Coordinates]()
+    index_places: list[Coordinates] = []
     for axis in indexed:
         place = [int(value_at(own_read[axis]).item()) for own_read in reads_of_own]
         index_places.append(tuple(place))
@@ -443,7 +443,7 @@ _NO_STEP: _Step = ("", [], None)
 def _notes_of_indices_outside(element: _Element) -> list[str]:
     """Return a note for each coordinate of the index that is out of range."""
     sizes = element.desc.input_tensor.sizes
-    notes = list[str]()
+    notes: list[str] = []
     for axis, index in zip(element.indexed, element.index_values, strict=True):
         size = sizes[axis]
         if not -size <= index < size:
@@ -464,7 +464,7 @@ def _brought_in_range(element: _Element) -> _Step:
     """Return the step that brings each index in range of its own axis."""
     sizes = element.desc.input_tensor.sizes
     moved = list(element.before)
-    notes = list[str]()
+    notes: list[str] = []
     for axis in element.indexed:
         index = moved[axis]
         size = sizes[axis]
@@ -491,9 +491,9 @@ def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
     """
     tensor = element.desc.input_tensor
     strides = directml_strides(element.desc)
-    moved = list[int]()
-    terms = list[str]()
-    notes = list[str]()
+    moved: list[int] = []
+    terms: list[str] = []
+    notes: list[str] = []
     for index, size, stride in zip(element.before, tensor.sizes, strides, strict=True):
         if index >= 2**63:  # DirectML reads UINT64 as INT64
             signed = index - 2**64

@@ -95,7 +95,7 @@ def check_feature_level(desc: Descriptor, ceiling: str) -> None:
     check_choice("feature level", ceiling, FEATURE_LEVELS)
     first_above = FEATURE_LEVELS.index(ceiling) + 1
     levels_above = FEATURE_LEVELS[first_above:]
-    too_new = list[str]()
+    too_new: list[str] = []
     for level, field in feature_requirements(desc):
         if level in levels_above:
             too_new.append(f"{field} needs {level}")

@@ -43,7 +43,7 @@ def array_of_list(name: str, tensor: TensorDesc, value: object) -> npt.NDArray[A
         found = f"a list of shape {own_shape}" if own_shape else shown(value)
         raise DescriptorError(f"{rule}, got {found}")
 
-    numbers = list[float]()
+    numbers: list[float] = []
     for position, element in enumerate(_elements(name, value, own_shape)):
         number = _number(element, dtype)
         if number is None or not _fits(number, dtype):
@@ -62,7 +62,7 @@ def array_of_list(name: str, tensor: TensorDesc, value: object) -> npt.NDArray[A
 
 def _shape_of(value: object) -> _Shape:
     """Return the shape of nested lists, by the first element of each."""
-    shape = list[int]()
+    shape: list[int] = []
     # A list may contain itself.
     while isinstance(value, list | tuple) and len(shape) <= MAX_DIMENSIONS:
         items = cast("list[object]", value)
@@ -75,7 +75,7 @@ def _elements(name: str, value: object, shape: _Shape) -> list[object]:
     """Return the elements of nested lists, in order."""
     elements = [value]
     for level, size in enumerate(shape):
-        inner = list[object]()
+        inner: list[object] = []
         for position, item in enumerate(elements):
             items = cast("list[object]", item)
             if not isinstance(item, list | tuple) or len(items) != size:

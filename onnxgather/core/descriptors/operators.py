@@ -63,7 +63,7 @@ class GatherFamilyDesc(
 
     def __repr__(self) -> str:
         """Return the call that makes it."""
-        arguments = list[str]()
+        arguments: list[str] = []
         for name in self.__struct_fields__:
             value: object = getattr(self, name)
             # The tensors explain themselves; a number needs its name to be read.
@@ -95,7 +95,7 @@ class GatherFamilyDesc(
 
     def _valid_numbers(self) -> list[str]:
         """Return the numbers that alone make the descriptor valid, such as `Axis 1`."""
-        valid = list[str]()
+        valid: list[str] = []
         for field, name in _number_names(type(self)).items():
             for number in range(self.input_tensor.dimension_count + 1):
                 other = copy(self)

@@ -95,7 +95,7 @@ def read_descriptor(dispatchable: Field) -> Descriptor:
     """
     operator = _operator(dispatchable)
     fields = fields_of(dispatchable)
-    values = dict[str, Any]()
+    values: dict[str, Any] = {}
     for attribute, name in header_names(operator).items():
         member = fields.member(name)
         if attribute in TENSORS:
@@ -178,7 +178,7 @@ def _tensor(name: str, field: Field) -> TensorDesc:
         rule = f"DimensionCount must be the number of Sizes ({len(sizes)})"
         require(count == len(sizes), rule, count)
         # What is absent has its default. Most tensors have few of these fields.
-        optional = dict[str, Any]()
+        optional: dict[str, Any] = {}
         if "Strides" in fields:
             # An empty list is DxDispatch's other way to say null.
             optional["strides"] = buffer.member("Strides").integers() or None

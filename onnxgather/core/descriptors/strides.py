@@ -31,7 +31,7 @@ def merge_packed(spans: Iterable[Span]) -> list[Span]:
 
     Spans of a single element and spans without a stride are left out.
     """
-    merged = list[Span]()
+    merged: list[Span] = []
     for span in spans:
         size = math.prod(span.sizes)
         if size == 1 or not any(span.strides):

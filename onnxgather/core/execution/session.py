@@ -369,7 +369,7 @@ class Session:
         if self._substitute is None:
             return {**values}
         own_tensors = tensors(self._substitute.desc)
-        own_values = dict[str, ValueType]()
+        own_values: dict[str, ValueType] = {}
         for name, value_type in values.items():
             data_type = name_of(own_tensors[name].data_type.onnx)
             own_values[name] = value_type._replace(data_type=data_type)
@@ -396,7 +396,7 @@ class Session:
             arrays = [mapping[name] for name in self.inputs]
         if len(arrays) != len(self.inputs):
             raise DescriptorError(f"{rule}, got {number_of(len(arrays), 'array')}")
-        feeds = dict[str, Any]()
+        feeds: dict[str, Any] = {}
         for name, array in zip(self.inputs, arrays, strict=True):
             feeds[name] = self._checked_input(name, array)
         return feeds
@@ -474,7 +474,7 @@ def _values_of_descriptor(
     desc: Descriptor,
 ) -> tuple[dict[str, ValueType], dict[str, ValueType]]:
     """Return the values of a descriptor's inputs and of its output, by their names."""
-    values = dict[str, ValueType]()
+    values: dict[str, ValueType] = {}
     for name, tensor in tensors(desc).items():
         data_type = name_of(tensor.data_type.onnx)
         values[name] = ValueType(data_type, tensor.array_shape)

@@ -23,7 +23,7 @@ def span_offsets(graph: Graph, span: Span, rank: int, dtype: np.dtype[Any]) -> V
 
 def positions(graph: Graph, sizes: Shape, strides: Shape, name: str) -> Value:
     """Return INT64 offsets of elements, of shape `sizes`, but 1 where a stride is 0."""
-    dimensions = list[Span]()
+    dimensions: list[Span] = []
     for number, size in enumerate(sizes):
         dimensions.append(Span(number, (size,), (strides[number],)))
     rank = len(sizes)

@@ -218,11 +218,11 @@ def describe(
     """
     graph = lower(desc, out_of_range, target=target, threads=threads)
     feature_level = minimum_feature_level(desc)
-    needs = list[Requirement]()
+    needs: list[Requirement] = []
     for level, field in feature_requirements(desc):
         if level == feature_level:
             needs.append(Requirement(level, field))
-    constants = list[DescribedValue]()
+    constants: list[DescribedValue] = []
     for name, array in _constants(graph).items():
         constants.append(_described(constant(name, array)))
     return Description(
@@ -249,14 +249,14 @@ def _described_webnn(
     if form is None:
         return None
     graph = to_webnn(desc, out_of_range, form).graph
-    constants = list[DescribedValue]()
+    constants: list[DescribedValue] = []
     for stored in graph.constants:
         operand = _described_operand(stored.operand)
         if stored.array.size <= _LONGEST_LIST:
             elements = stored.array.tolist()
             operand = msgspec.structs.replace(operand, elements=elements)
         constants.append(operand)
-    nodes = list[DescribedNode]()
+    nodes: list[DescribedNode] = []
     for step in graph.steps:
         names = ARGUMENT_NAMES.get(step.method, ())
         attributes: dict[str, Attribute] = dict(zip(names, step.arguments, strict=True))
@@ -310,7 +310,7 @@ def write_formula(desc: Descriptor, out_of_range: OutOfRange) -> Formula:
         data[dimension] = output[number]
     for name, dimension in zip(names, gather.indexed, strict=True):
         data[dimension] = name
-    bounds = list[str]()
+    bounds: list[str] = []
     for name, size in zip(output, sizes, strict=True):
         if size > 1:
             bounds.append(f"{name} < {size}")
@@ -350,7 +350,7 @@ def _range(desc: Descriptor, names: list[str], out_of_range: OutOfRange) -> str:
             " offset is the sum of coordinate x stride, strides"
             f" {list(directml_strides(desc))}.{added}"
         )
-    limits = list[str]()
+    limits: list[str] = []
     for name, size in zip(names, gather_of(desc).axes, strict=True):
         lowest = -size if data_type.is_signed else 0
         limits.append(f"{lowest} <= {name} < {size}")
@@ -418,7 +418,7 @@ def _model(description: Description) -> list[str]:
 
 def _graph(described: Description | DescribedWebnn) -> list[str]:
     """Return the lines on the values and the nodes of a graph."""
-    lines = list[str]()
+    lines: list[str] = []
     for value in described.inputs:
         lines += _filled("  ", str(value))
     for value in described.constants:
@@ -433,7 +433,7 @@ def _graph(described: Description | DescribedWebnn) -> list[str]:
 def _fields(desc: dict[str, Any]) -> list[str]:
     """Return a line for each field, the values in a column."""
     width = max(map(len, desc)) + 4
-    lines = list[str]()
+    lines: list[str] = []
     for name, value in desc.items():
         parts = [str(value)]
         if isinstance(value, dict):  # a tensor
@@ -494,7 +494,7 @@ def _filled(start: str, *parts: str) -> list[str]:
     A part is broken only if it does not fit on a line.
     """
     room = TEXT_WIDTH - len(start) - 1
-    unbroken = list[str]()
+    unbroken: list[str] = []
     for part in parts:
         fits = len(part) <= room
         unbroken.append(part.replace(" ", _NO_BREAK) if fits else part)

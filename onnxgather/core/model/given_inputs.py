@@ -75,7 +75,7 @@ def read_inputs(path: str) -> dict[str, GivenArray]:
     Raises:
         OnnxGatherError: The file cannot be read, or is no .npz file of arrays.
     """
-    arrays = dict[str, GivenArray]()
+    arrays: dict[str, GivenArray] = {}
     with _reading_npz(path), open(path, "rb") as stream:
         start = stream.read(100)
         if not start.startswith(_NPZ):
@@ -146,8 +146,8 @@ def checked(
             without a default is not given; or the arrays in a file exceed
             `LARGEST_INPUTS`.
     """
-    arrays = dict[str, Array]()
-    stored_arrays = dict[str, StoredArray]()
+    arrays: dict[str, Array] = {}
+    stored_arrays: dict[str, StoredArray] = {}
     for name, given in mapping("inputs", inputs).items():
         where = f"{network.path}: input {shown(name)}"
         is_inner = inner and name in network.main.types
@@ -199,7 +199,7 @@ def _check_name(network: Network, name: str) -> None:
 
 def _check_complete(network: Network, arrays: Collection[str]) -> None:
     """Check that each input of a model without a default is given."""
-    missing = list[str]()
+    missing: list[str] = []
     for name in network.main.inputs:
         if name not in arrays and name not in network.main.defaults:
             missing.append(shown(name))

@@ -159,8 +159,8 @@ def functions(
         raise OnnxGatherError(
             f"descs must be fewer than {LONGEST_SEQUENCE:,}, got more"
         )
-    pack = list[FunctionProto]()
-    called = list[FunctionProto]()
+    pack: list[FunctionProto] = []
+    called: list[FunctionProto] = []
     taken = set[str]()
     for desc in given:
         part = descriptor_model(desc, out_of_range, "native", opset)

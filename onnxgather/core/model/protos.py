@@ -83,7 +83,7 @@ def external_files(model: ModelProto) -> list[str]:
 def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield the tensors of a model, those of its sparse tensors too."""
     nodes, graphs = _parts(model)
-    sparse = list[onnx.SparseTensorProto]()
+    sparse: list[onnx.SparseTensorProto] = []
     for graph in graphs:
         yield from graph.initializer
         sparse.extend(graph.sparse_initializer)
@@ -109,7 +109,7 @@ def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProt
     graphs = [model.graph]
     for training in model.training_info:
         graphs += (training.initialization, training.algorithm)
-    nodes = list[onnx.NodeProto]()
+    nodes: list[onnx.NodeProto] = []
     for function in model.functions:
         nodes.append(onnx.NodeProto(attribute=function.attribute_proto))
     for owner in (*graphs, *model.functions):

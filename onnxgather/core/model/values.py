@@ -65,7 +65,7 @@ class ValueType(NamedTuple):
         tensor = value.type.tensor_type
         if not tensor.HasField("shape"):
             return cls(name)
-        sizes = list[int | None]()
+        sizes: list[int | None] = []
         for dimension in tensor.shape.dim:
             # A size may be a name, or missing; one below 0 is no size.
             is_number = dimension.HasField("dim_value") and dimension.dim_value >= 0
@@ -136,7 +136,7 @@ def common_sizes(
     ranks = {len(sizes) for sizes in ranked}
     if len(ranked) < len(shapes) or len(ranks) > 1:
         return None
-    common = list[T | None]()
+    common: list[T | None] = []
     for sizes in zip(*ranked, strict=True):
         is_same = len({*sizes}) == 1
         common.append(sizes[0] if is_same else None)
@@ -258,7 +258,7 @@ def values_of(
     Inputs that have a default are left out.
     """
     defaults = {tensor.name for tensor in model.graph.initializer}
-    inputs = dict[str, ValueType]()
+    inputs: dict[str, ValueType] = {}
     for value in model.graph.input:
         if value.name not in defaults:
             inputs[value.name] = ValueType.of(value)

@@ -224,7 +224,7 @@ def _function(graph: Graph, opset: onnx.OperatorSetIdProto) -> onnx.FunctionProt
     # A function has no initializers: a graph holds them on the way to the nodes.
     holder = onnx.GraphProto()
     _add_constants(holder.initializer, graph)
-    constants = list[onnx.NodeProto]()
+    constants: list[onnx.NodeProto] = []
     for tensor in holder.initializer:
         node = helper.make_node("Constant", [], [tensor.name], value=tensor)
         constants.append(node)

@@ -38,7 +38,7 @@ def markdown_document(lines: Sequence[str]) -> bytes:
 
     If lines are left off, the last line says how many.
     """
-    kept = list[str]()
+    kept: list[str] = []
     bytes_left = MOST_BYTES - _ROOM_FOR_LAST_LINE
     for line in lines:
         bytes_left -= len(line.encode()) + 1  # with the end of the line

@@ -77,7 +77,7 @@ def script_of(path: str) -> str:
     Each stands before those that import it. No two of them define one name, so that
     none needs its imports any more.
     """
-    texts = dict[str, str]()
+    texts: dict[str, str] = {}
     _add_script(path, texts)
     return "".join(texts.values())
 
@@ -120,7 +120,7 @@ def described(
     desc: Descriptor, out_of_range: OutOfRange, targets: Sequence[Target]
 ) -> dict[str, Any]:
     """Return a descriptor as data of a page, with its formula and its graphs."""
-    descriptions = list[Description]()
+    descriptions: list[Description] = []
     for target in targets:
         descriptions.append(describe(desc, out_of_range, target, DEFAULT_OPSET, 1))
     return facts_of(descriptions)
@@ -132,9 +132,9 @@ def facts_of(descriptions: Sequence[Description]) -> dict[str, Any]:
     Args:
         descriptions: The descriptor described for each target that the page shows.
     """
-    graphs = list[dict[str, Any]]()
+    graphs: list[dict[str, Any]] = []
     for description in descriptions:
-        graph = dict[str, Any]()
+        graph: dict[str, Any] = {}
         for field in _GRAPH_FIELDS:
             graph[field] = msgspec.to_builtins(getattr(description, field))
         graphs.append(graph)

@@ -134,9 +134,9 @@ def picture_of(
     first_offsets = [offsets[0] for offsets in differences.values() if offsets]
     outside = _outside(desc, indices)
 
-    output = list[Grid]()
-    links = list[Link]()
-    shown = set[int]()
+    output: list[Grid] = []
+    links: list[Link] = []
+    shown: set[int] = set()
     first = min(first_offsets, default=0)
     if expected is not None:
         links = _links(desc, indices, out_of_range)
@@ -149,7 +149,7 @@ def picture_of(
     source, index = _origin(links, first)
 
     index_grids = _grids(indices, desc.indices_tensor, index, shows_few)
-    lanes = dict[str, Wrong]()
+    lanes: dict[str, Wrong] = {}
     for lane, array in got.items():
         lanes[lane] = _wrong(array, expected, differences[lane], shown)
     return Picture(
@@ -243,8 +243,8 @@ def _grid(
     while math.prod(shape) > LARGEST_GRID:
         longest = shape.index(max(shape))
         shape[longest] = (shape[longest] + 1) // 2
-    start = list[int]()
-    block = list[slice]()
+    start: list[int] = []
+    block: list[slice] = []
     middles = focus or [0] * array.ndim
     for middle, length, size in zip(middles, shape, array.shape, strict=True):
         # The block is moved into the array where the element is near an edge.
@@ -318,7 +318,7 @@ def _wrong(
             contrast = f" in place of {expected.dtype} {list(expected.shape)}"
         note = f"returned {array.dtype} {list(array.shape)}{contrast}"
         return Wrong(total=array.size, instead=_grids(array, None, 0), note=note)
-    got = dict[int, str]()
+    got: dict[int, str] = {}
     for offset in shown.intersection(offsets):
         value = array.flat[offset]
         text = value_text(value)

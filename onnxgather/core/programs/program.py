@@ -174,7 +174,7 @@ class Program:
                 memory.
         """
         policy: OutOfRange = "clamp" if self.model is None else self.model.out_of_range
-        found = list[Dispatch]()
+        found: list[Dispatch] = []
         for run in self.dispatched(partial(reference, out_of_range="clamp")):
             name = run.dispatchable
             desc = self.dispatchables[name].descriptor
@@ -281,8 +281,8 @@ class Program:
             FileFormatError: A file cannot be read, or there is no memory.
         """
         needed = 0
-        read = set[str]()
-        written = set[str]()
+        read: set[str] = set()
+        written: set[str] = set()
         for command in self.dispatch_commands:
             indices = command.bindings["IndicesTensor"].resource
             read.add(indices)
@@ -391,19 +391,19 @@ def program_of(document: object, name: str, *, allow_outside: bool = False) -> P
         if isinstance(document, list) or is_bare(document):
             return _program_of_descriptors(root, name)
         folder = os.path.dirname(name) or os.curdir
-        resources = dict[str, Resource]()
+        resources: dict[str, Resource] = {}
         for key, field in root.member("resources").entries():
             resources[key] = read_resource(field, folder, allow_outside=allow_outside)
         declared, notes = _declared(root.member("dispatchables"), resources)
-        gathers = dict[str, Dispatchable]()
-        left_out = list[str]()
+        gathers: dict[str, Dispatchable] = {}
+        left_out: list[str] = []
         for key, dispatchable in declared.items():
             if isinstance(dispatchable, Field):
                 left_out.append(dispatchable.path)
             else:
                 gathers[key] = dispatchable
 
-        commands = list[Command]()
+        commands: list[Command] = []
         first_other: Field | None = None
         for field in root.member("commands").items():
             command = _command(field, resources, declared)
@@ -450,9 +450,9 @@ def _program_of_descriptors(root: Field, name: str) -> Program:
     fields = [*root.items()]
     if not fields:
         raise FileFormatError(f"{root.path} must have a descriptor, got an empty array")
-    gathers = dict[str, Dispatchable]()
-    others = list[Field]()
-    notes = list[str]()
+    gathers: dict[str, Dispatchable] = {}
+    others: list[Field] = []
+    notes: list[str] = []
     for number, field in enumerate(fields, 1):
         if is_other(field):
             others.append(field)
@@ -493,15 +493,15 @@ def _declared(
     A dispatchable that is no gather is returned as its field.
     """
     entries = field.entries()
-    declared = dict[str, Dispatchable | Field]()
-    gathers = list[Field]()
+    declared: dict[str, Dispatchable | Field] = {}
+    gathers: list[Field] = []
     for key, entry in entries:
         if is_other(entry):
             declared[key] = entry
         else:
             declared[key] = _dispatchable(entry, resources)
             gathers.append(entry)
-    notes = list[str]()
+    notes: list[str] = []
     for gather in gathers:
         notes.extend(ignored(gather))
     return declared, notes
@@ -612,7 +612,7 @@ def _bindings(
     }
     for role in required:
         field.member(role)  # raises if it is absent
-    bindings = dict[str, Binding]()
+    bindings: dict[str, Binding] = {}
     for role, tensor in required.items():
         bindings[role] = _binding(role, tensor, binding_fields[role], resources)
     return bindings

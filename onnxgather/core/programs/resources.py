@@ -323,7 +323,7 @@ def _find(field: Field, folder: str, allow_outside: bool) -> str:
     name = field.text()
     name_with_slashes = name.replace("\\", "/")
     folders = (folder, os.getcwd())
-    candidates = list[str]()
+    candidates: list[str] = []
     for root in folders:
         for spelling in (name, name_with_slashes):
             candidates.append(os.path.realpath(os.path.join(root, spelling)))

@@ -107,7 +107,7 @@ def execute(
     program.check_run()
     memory = Memory(program.resources)
     target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
-    written = set[str]()
+    written: set[str] = set()
 
     def note_on_file(text: str) -> None:
         note(f"{program.path}: {text}")

@@ -148,7 +148,7 @@ def inputs_to_name(program: Program) -> list[str]:
 
 
 def _resources_in_files(program: Program) -> list[str]:
-    names = list[str]()
+    names: list[str] = []
     for name, resource in program.resources.items():
         if resource.values.file is not None:
             names.append(name)
@@ -227,7 +227,7 @@ class WholeProgram:
             )
 
     def _first_values(self) -> dict[str, Value]:
-        values = dict[str, Value]()
+        values: dict[str, Value] = {}
         for name, tensor in _first_tensors(self.program).items():
             values[name] = self._first_value(name, tensor)
         return values
@@ -271,7 +271,7 @@ class WholeProgram:
             out_of_range = "clamp"
         if out_of_range == "directml":
             desc = with_padding(desc)
-        arguments = dict[str, Value]()
+        arguments: dict[str, Value] = {}
         for role, tensor in tensors(desc).items():
             if role != OUTPUT:
                 arguments[role] = self._read(command, role, tensor)
@@ -334,7 +334,7 @@ class WholeProgram:
         (count,) = flat.shape
         end = first + size_of(gathered.shape)
         kept_spans = [(0, first), (end, count)]
-        parts = list[Value]()
+        parts: list[Value] = []
         for start, stop in kept_spans:
             if start < stop:
                 part = self.graph.slice(
@@ -401,8 +401,8 @@ def _first_tensors(program: Program) -> dict[str, TensorDesc | None]:
     The values before the first command count where a gather reads them, or writes a
     part and keeps the rest, or where a command shows them.
     """
-    first_tensors = dict[str, TensorDesc | None]()
-    written = set[str]()
+    first_tensors: dict[str, TensorDesc | None] = {}
+    written: set[str] = set()
     for command in program.commands:
         # Case 1: the command prints a resource or writes it to a file.
         if not isinstance(command, DispatchCommand):

@@ -148,8 +148,8 @@ class _Whole:
 
     def finished(self) -> WholeWebnnProgram:
         """Return the program."""
-        shown_values = dict[str, tuple[str, MLOperand]]()
-        written = list[tuple[str, MLOperand]]()
+        shown_values: dict[str, tuple[str, MLOperand]] = {}
+        written: list[tuple[str, MLOperand]] = []
         for command in self._program.commands:
             if isinstance(command, DispatchCommand):
                 name = command.bindings[OUTPUT].resource
@@ -159,8 +159,8 @@ class _Whole:
                 name = command.resource
                 shown_values[command.path] = (name, self._value(name))
 
-        labels = dict[MLOperand, str]()
-        outputs = dict[str, MLOperand]()
+        labels: dict[MLOperand, str] = {}
+        outputs: dict[str, MLOperand] = {}
         sizes = {name: self._size(name) for name in self._first}
         unread = [pair for pair in written if pair[1] not in self._read]
         taken = {*self._program.resources}
@@ -219,7 +219,7 @@ class _Whole:
         packed = TensorDesc(output.data_type, output.sizes)
         packed_desc = replace(desc, output_tensor=packed)
         gather = gather_steps(packed_desc, self._policy, "bytes", in_bytes)
-        given = dict[str, MLOperand]()
+        given: dict[str, MLOperand] = {}
         for operand in gather.inputs:
             given[operand.name] = self._part(command, desc, operand)
         rows = self._steps.inline(gather, given)[OUTPUT]
@@ -292,7 +292,7 @@ def _resources_in_bytes(program: Program) -> set[str]:
         FileFormatError: A gather reads one of them as indices, which are words.
     """
     # Each with what it has in place of words.
-    in_bytes = dict[str, str]()
+    in_bytes: dict[str, str] = {}
     for name, resource in program.resources.items():
         size = resource.size_in_bytes
         if size % _WORD != 0:

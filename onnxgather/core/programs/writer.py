@@ -43,7 +43,7 @@ def program_files(
 
     The program is as of `write_program`.
     """
-    files = dict[str, bytes]()
+    files: dict[str, bytes] = {}
     arrays = check_arrays(desc, data, indices)
     program = _program(desc, arrays, comment, files)
     return {**files, "program.json": program.encode()}
@@ -89,8 +89,8 @@ def _program(
     """
     # The output has no array: it starts as zeros.
     arrays_by_name = dict(zip(_RESOURCES.values(), arrays, strict=False))
-    resources = dict[str, Any]()
-    bound_by_program = dict[str, str]()
+    resources: dict[str, Any] = {}
+    bound_by_program: dict[str, str] = {}
     for role, tensor in tensors(desc).items():
         name = _RESOURCES[role]
         array = arrays_by_name.get(name)

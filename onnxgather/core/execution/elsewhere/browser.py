@@ -383,7 +383,7 @@ def serve_page(library: str, folder: str) -> None:
     Handler.site = site
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    arguments = list[str]()
+    arguments: list[str] = []
     if is_root:  # where the browser refuses to run with its sandbox
         arguments.append("--no-sandbox")
     if not Path("/dev/dri").exists():  # there is no GPU

@@ -41,7 +41,7 @@ class Substitute(Struct, frozen=True):
     @property
     def given_as(self) -> str:
         """Return the changed data types, as `data as UINT32, indices as INT32`."""
-        changes = list[str]()
+        changes: list[str] = []
         if self._moves_words:
             changes.append(f"data as {self.given.input_tensor.data_type}")
         if self.narrows:
@@ -76,7 +76,7 @@ class Substitute(Struct, frozen=True):
 
         For each set of inputs there are as many runs as an element has words.
         """
-        given = list[dict[str, Array]]()
+        given: list[dict[str, Array]] = []
         index_dtype = self.given.indices_tensor.data_type.numpy
         for feed in wanted:
             # One copy for all words, as another thread may change the indices
@@ -96,7 +96,7 @@ class Substitute(Struct, frozen=True):
         word_size = self.given.input_tensor.data_type.size
         if self._moves_words and self.desc.input_tensor.data_type.size > word_size:
             words_per_element = self.desc.input_tensor.data_type.size // word_size
-        outputs = list[Any]()
+        outputs: list[Any] = []
         for start in range(0, len(ran), words_per_element):
             words = ran[start : start + words_per_element]
             outputs.append(self._joined(words))
@@ -108,7 +108,7 @@ class Substitute(Struct, frozen=True):
             return [data]
         # The last axis counts the words of an element.
         parts = np.ascontiguousarray(data)[..., None].view(self._bits)
-        words = list[Array]()
+        words: list[Array] = []
         for position in range(parts.shape[-1]):
             part = parts[..., position]
             word_dtype = self.given.input_tensor.data_type.numpy
@@ -157,7 +157,7 @@ def substitute_of(
         moves_only: Whether the model only moves elements.
     """
     data_types = provider.data_types or tuple(TensorDataType)
-    changed = dict[str, TensorDesc]()
+    changed: dict[str, TensorDesc] = {}
     if moves_only and desc.input_tensor.data_type not in data_types:
         word = next(data_type for data_type in WORDS if data_type in data_types)
         changed["input_tensor"] = _retyped(desc.input_tensor, word)

@@ -204,7 +204,7 @@ def _sum_coordinates(steps: StepList, products: MLOperand) -> MLOperand:
     if count == 1:
         return products
     # reduceSum would not do: in ONNX Runtime it does not wrap.
-    columns = list[MLOperand]()
+    columns: list[MLOperand] = []
     for number in range(count):
         why = f"coordinate {number} of each tuple"
         column = steps.slice(products, (0, number), (rows, 1), "column", why)

@@ -81,12 +81,12 @@ def whole_module_text(
     lines.append("// The outputs that commands of the program print or write to files.")
     lines.append(f"export const commands = {json.dumps(dict(commands))};\n")
     lines.append("// Adds the gathers to the graph of an MLGraphBuilder.")
-    names = list[str]()
+    names: list[str] = []
     for name, operand in resources.items():
         names.append(f"{json.dumps(name)}: {operand.name}")
     lines.append(f"export function add(builder, {{{', '.join(names)}}}) {{")
     lines += _calls(graph)
-    results = list[str]()
+    results: list[str] = []
     for name, operand in graph.outputs.items():
         results.append(f"{json.dumps(name)}: {operand.name}")
     lines.append(f"  return {{{', '.join(results)}}};")
@@ -177,7 +177,7 @@ def _add(graph: StepList) -> str:
         f"export function add(builder, {', '.join(names)}) {{",
         *_calls(graph),
     ]
-    results = list[str]()
+    results: list[str] = []
     for name, operand in graph.outputs.items():
         results.append(name if name == operand.name else f"{name}: {operand.name}")
     lines.append(f"  return {{{', '.join(results)}}};")

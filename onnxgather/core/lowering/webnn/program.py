@@ -179,7 +179,7 @@ def _constant_data(operand: MLOperand, data: Array) -> Constant:
 
 def graph_as_data(graph: StepList) -> dict[str, Any]:
     """Return the inputs, constants, steps and outputs of a graph as plain data."""
-    constants = dict[str, Any]()
+    constants: dict[str, Any] = {}
     for constant in graph.constants:
         row = _described(constant.operand)
         row |= _elements_of(constant.array)

@@ -217,7 +217,7 @@ class StepList(Struct):
         # A value of its own, even where the same was computed before: an operand can be
         # an output of a graph only once.
         self._results.clear()
-        operands = dict[MLOperand, MLOperand]()
+        operands: dict[MLOperand, MLOperand] = {}
         for operand in other.inputs:
             operands[operand] = given[operand.name]
         for stored in other.constants:
@@ -242,7 +242,7 @@ class StepList(Struct):
         """Give the graph its outputs; drop steps and constants that none needs."""
         self.outputs = dict(outputs)
         read = set(outputs.values())
-        steps = list[Step]()
+        steps: list[Step] = []
         for step in reversed(self.steps):
             if step.result in read:
                 steps.append(step)
