@@ -43,7 +43,7 @@ POLICIES: dict[OutOfRange, Policy] = {
         "what DirectML returns",
     ),
 }
-"""The only table of policies."""
+"""The only table of policies, in the order of `gather_policy` in kernel.h."""
 
 # An error makes no value, so it hardens nothing.
 HARDENED = (*(name for name in POLICIES if name != "error"), "index=N")
