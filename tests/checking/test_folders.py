@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from messages import message_of
 
 from onnxgather.checking.folders import SUMS, FolderKind
 from onnxgather.core.errors import OnnxGatherError
@@ -53,9 +54,10 @@ class TestFolders:
         for name in [*names, ".onnxgather.1.partial"]:
             (tmp_path / name).touch()
         found = "one" if names == ["one"] else "three"
-        with pytest.raises(OnnxGatherError) as caught:
-            KIND.write(str(tmp_path), [("mark", b"")])
-        assert str(caught.value) == f"{tmp_path}: it must be a thing, got '{found}'"
+        assert (
+            message_of(OnnxGatherError, KIND.write, str(tmp_path), [("mark", b"")])
+            == f"{tmp_path}: it must be a thing, got '{found}'"
+        )
         assert len(os.listdir(tmp_path)) == len(names) + 1
 
     def test_an_empty_path_is_the_current_folder(
@@ -63,9 +65,10 @@ class TestFolders:
     ) -> None:
         (tmp_path / "one").write_text("mine")
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(OnnxGatherError) as caught:
-            KIND.write("", [("one", b"1"), ("mark", b"")])
-        assert str(caught.value) == ".: it must be a thing, got 'one'"
+        assert (
+            message_of(OnnxGatherError, KIND.write, "", [("one", b"1"), ("mark", b"")])
+            == ".: it must be a thing, got 'one'"
+        )
         assert os.listdir(tmp_path) == ["one"]
         assert (tmp_path / "one").read_text() == "mine"
 
@@ -73,9 +76,10 @@ class TestFolders:
     def test_a_folder_that_cannot_be_read_is_one_sentence(self, tmp_path: Path) -> None:
         loop = tmp_path / "loop"
         loop.symlink_to(loop)
-        with pytest.raises(OnnxGatherError) as caught:
-            KIND.check(str(loop))
-        assert str(caught.value) == f"{loop}: too many levels of symbolic links"
+        assert (
+            message_of(OnnxGatherError, KIND.check, str(loop))
+            == f"{loop}: too many levels of symbolic links"
+        )
 
 
 PARTS = [("one/a", b"1"), ("one/b/c", b"2"), ("two", b"3"), ("mark", b"4")]
@@ -152,9 +156,9 @@ class TestFilesOfOthers:
         for path in ("two", "one/b"):
             (folder / path).write_bytes(b"mine")
             before = contents(folder)
-            with pytest.raises(OnnxGatherError) as caught:
-                KIND.write(str(folder), PARTS, force=True)
-            assert str(caught.value) == (
+            assert message_of(
+                OnnxGatherError, KIND.write, str(folder), PARTS, force=True
+            ) == (
                 f"{folder / path} must not be replaced, as the thing did not write it"
             )
             assert contents(folder) == before
@@ -251,7 +255,10 @@ class TestFilesOfOthers:
         # 4 names go aside, 3 come, and the note goes where it was.
         for number in range(8):
             moves_before = number
-            with pytest.raises(OnnxGatherError) as caught:
-                KIND.write(str(folder), NEW_PARTS, force=True)
-            assert str(caught.value) == f"{folder}: no space left on device"
+            assert (
+                message_of(
+                    OnnxGatherError, KIND.write, str(folder), NEW_PARTS, force=True
+                )
+                == f"{folder}: no space left on device"
+            )
             assert contents(folder) == before

@@ -18,6 +18,7 @@ from planned_lane import (
     ran,
     result,
 )
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -118,13 +119,7 @@ class TestArrays:
         assert not only(case(2, 0), answers[0], answers[0]).unsteady
 
     def test_a_strided_output_names_the_element(self) -> None:
-        desc = og.GatherDesc(
-            og.TensorDesc("FLOAT32", [3]),
-            og.TensorDesc("INT32", [2]),
-            og.TensorDesc("FLOAT32", [2], [3]),
-            axis=0,
-            index_dimensions=1,
-        )
+        desc = descriptor("GATHER: FLOAT32 3, INT32 2, FLOAT32 2 strides 3, 0, 1")
         strided = DescriptorCase(
             "case", desc, DATA[:, 0].copy(), np.array([2, 1], np.int32), "error"
         )

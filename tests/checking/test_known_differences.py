@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
+from short_descriptors import tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -268,7 +269,7 @@ REFUSED_UNDER_WINE = (
 """What the provider says of random/80212/108 and random/515151/191 under clamp."""
 
 
-TUPLE = og.TensorDesc("INT64", [1, 1, 1, 4])
+TUPLE = tensor_desc("INT64 1x1x1x4")
 """The indices of a gather that the software device refuses."""
 
 
@@ -290,9 +291,9 @@ TUPLE = og.TensorDesc("INT64", [1, 1, 1, 4])
         *(
             (REFUSED_UNDER_WINE, {"wine": "10.0"}, indices, "clamp", "ERROR")
             for indices in (
-                og.TensorDesc("INT32", [1, 1, 1, 4]),
-                og.TensorDesc("INT64", [1, 1, 2, 4]),
-                og.TensorDesc("INT64", [1, 1, 1, 3]),
+                tensor_desc("INT32 1x1x1x4"),
+                tensor_desc("INT64 1x1x2x4"),
+                tensor_desc("INT64 1x1x1x3"),
             )
         ),
     ],
@@ -310,7 +311,7 @@ def test_the_fault_of_the_software_device_is_known(
     tuple_count, tuple_length = indices.sizes[-2:]
     elements = tuple_count * 2 ** (4 - tuple_length)
     descriptor = og.GatherNDDesc(
-        og.TensorDesc("FLOAT32", [2, 2, 2, 2]),
+        tensor_desc("FLOAT32 2x2x2x2"),
         indices,
         og.TensorDesc("FLOAT32", [1, 1, 1, elements]),
         input_dimension_count=4,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from messages import message_of
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -166,9 +167,14 @@ def other(lane: LaneInfo = CPU, **fields: Any) -> dict[str, Any]:
 def test_parts_of_different_checks_are_refused(
     fields: dict[str, Any], sentence: str
 ) -> None:
-    with pytest.raises(FileFormatError) as caught:
-        merge([("1.json", part(1, 2)), ("2.json", replace(part(2, 2), **fields))])
-    assert str(caught.value) == f"2.json: {sentence}"
+    assert (
+        message_of(
+            FileFormatError,
+            merge,
+            [("1.json", part(1, 2)), ("2.json", replace(part(2, 2), **fields))],
+        )
+        == f"2.json: {sentence}"
+    )
 
 
 def explains(kind: ResultKind, **pattern: Any) -> Known:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from messages import message_of
 from report_samples import (
     CPU,
     DIFF,
@@ -55,9 +56,7 @@ KNOWN = {
 def refused(read: Any, path: Path, content: bytes) -> str:
     """The sentence with which a file is refused, without its path."""
     path.write_bytes(content)
-    with pytest.raises(FileFormatError) as caught:
-        read(str(path))
-    text = str(caught.value)
+    text = message_of(FileFormatError, read, str(path))
     assert text.startswith(f"{path}: ")
     assert "\n" not in text
     return text.removeprefix(f"{path}: ")
@@ -194,10 +193,9 @@ def test_a_file_above_1_gib_is_refused_unread(tmp_path: Path, read: Any) -> None
     path = tmp_path / "r.json"
     with path.open("wb") as file:
         file.truncate(LARGEST_FILE + 1)
-    with pytest.raises(FileFormatError) as caught:
-        read(str(path))
     assert (
-        str(caught.value) == f"{path}: must have at most 1,073,741,824 bytes, got more"
+        message_of(FileFormatError, read, str(path))
+        == f"{path}: must have at most 1,073,741,824 bytes, got more"
     )
 
 
@@ -207,9 +205,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, read: Any) -
         (tmp_path / "no", "no such file or directory"),
         (tmp_path, "is a directory"),
     ):
-        with pytest.raises(FileFormatError) as caught:
-            read(str(path))
-        assert str(caught.value) == f"{path}: {why}"
+        assert message_of(FileFormatError, read, str(path)) == f"{path}: {why}"
 
 
 def test_our_own_known_differences_have_the_format_of_a_file(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ import pytest
 from agreement import EXAMPLES
 from command_line import POSIX
 from hypothesis import given, settings
+from messages import message_of
 from onnx import TensorProto, helper, numpy_helper
 from rings import one_quick_in
+from short_descriptors import descriptor, tensor_desc
 from strategies import cases
 from stub_runtime import environment
 
@@ -75,7 +77,7 @@ IDS_INPUT: dict[str, Said] = {"ids": (TensorProto.INT64, ["n"])}
 YES: Said = (TensorProto.BOOL, [])
 GATHER = node("Gather", ["table", "ids"], "rows", "gather")
 TABLE = constant("table", DATA)
-TABLE_TENSOR = og.TensorDesc("FLOAT32", [5, 4])
+TABLE_TENSOR = tensor_desc("FLOAT32 5x4")
 
 
 def make_external(path: str, location: str) -> None:
@@ -88,9 +90,11 @@ def make_external(path: str, location: str) -> None:
 
 def refusal(path: str, name: str, inputs: Mapping[str, Array] | None = None) -> str:
     """Return what is wrong, without the path and the main graph."""
-    with pytest.raises(OnnxGatherError) as caught:
-        case_of_node(path, name, inputs or {})
-    return str(caught.value).replace(f"{path}: ", "").replace("main graph: ", "")
+    return (
+        message_of(OnnxGatherError, case_of_node, path, name, inputs or {})
+        .replace(f"{path}: ", "")
+        .replace("main graph: ", "")
+    )
 
 
 def output(case: Case) -> Array:
@@ -108,8 +112,8 @@ class TestDescriptors:
         assert isinstance(case, DescriptorCase)
         assert case.descriptor == og.GatherDesc(
             TABLE_TENSOR,
-            og.TensorDesc("INT64", [1, 3]),
-            og.TensorDesc("FLOAT32", [5, 3]),
+            tensor_desc("INT64 1x3"),
+            tensor_desc("FLOAT32 5x3"),
             axis=1,
             index_dimensions=1,
         )
@@ -126,8 +130,8 @@ class TestDescriptors:
                 np.array(-2),
                 og.GatherDesc(
                     TABLE_TENSOR,
-                    og.TensorDesc("INT64", [1, 1]),
-                    og.TensorDesc("FLOAT32", [1, 4]),
+                    tensor_desc("INT64 1x1"),
+                    tensor_desc("FLOAT32 1x4"),
                     axis=0,
                     index_dimensions=0,
                 ),
@@ -138,8 +142,8 @@ class TestDescriptors:
                 np.array([[1]] * 5, np.int32),
                 og.GatherElementsDesc(
                     TABLE_TENSOR,
-                    og.TensorDesc("INT32", [5, 1]),
-                    og.TensorDesc("FLOAT32", [5, 1]),
+                    tensor_desc("INT32 5x1"),
+                    tensor_desc("FLOAT32 5x1"),
                     axis=1,
                 ),
             ),
@@ -147,13 +151,8 @@ class TestDescriptors:
                 "GatherND",
                 {"batch_dims": 1},
                 np.array([[[1]]] * 5),
-                og.GatherND1Desc(
-                    og.TensorDesc("FLOAT32", [1, 5, 4]),
-                    og.TensorDesc("INT64", [5, 1, 1]),
-                    og.TensorDesc("FLOAT32", [1, 5, 1]),
-                    input_dimension_count=2,
-                    indices_dimension_count=3,
-                    batch_dimension_count=1,
+                descriptor(
+                    "GATHER_ND1: FLOAT32 1x5x4, INT64 5x1x1, FLOAT32 1x5x1, 2, 3, 1"
                 ),
             ),
         ],
@@ -792,12 +791,13 @@ class TestTheWorkerBefore:
             raise RuntimeError("can't start new thread")
 
         monkeypatch.setattr("threading.Thread.start", start)
-        with pytest.raises(og.ProviderError) as caught:
-            og.audit(
-                save(tmp_path, self.NODES, IDS_INPUT, [TABLE]), inputs={"ids": IDS}
-            )
         assert (
-            str(caught.value)
+            message_of(
+                og.ProviderError,
+                og.audit,
+                save(tmp_path, self.NODES, IDS_INPUT, [TABLE]),
+                inputs={"ids": IDS},
+            )
             == f"{sys.executable} does not start: can't start new thread"
         )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from folders import OBSERVED
+from messages import message_of
 from provider_descriptors import (
     LEADING_ONES,
     SAME,
@@ -36,6 +37,7 @@ from serialized_graph import (
     SerializedTensor,
     read_operators,
 )
+from short_descriptors import tensor_desc
 
 import onnxgather as og
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
@@ -166,9 +168,7 @@ class TestReader:
     def test_bytes_that_are_no_graph_are_refused(
         self, content: bytes, said: str
     ) -> None:
-        with pytest.raises(SerializedGraphError) as caught:
-            read_operators(content)
-        assert str(caught.value) == said
+        assert message_of(SerializedGraphError, read_operators, content) == said
 
     def test_all_bytes_of_a_number_are_read(self) -> None:
         graph = first("GatherElements")[1]
@@ -185,10 +185,12 @@ class TestReader:
         (found,) = read_operators(GATHER_ND.replace(STRIDES, strides_at(8)))
         assert found.inputs[0].strides == found.inputs[0].sizes
         # and to the name of the type
-        with pytest.raises(SerializedGraphError) as caught:
-            read_operators(GATHER_ND.replace(STRIDES, strides_at(4)))
         assert (
-            str(caught.value)
+            message_of(
+                SerializedGraphError,
+                read_operators,
+                GATHER_ND.replace(STRIDES, strides_at(4)),
+            )
             == "a tensor must have as many strides as sizes (8), got 26"
         )
 
@@ -306,7 +308,7 @@ class TestComparison:
         three = [
             og.TensorDesc(kind, [3, 4]) for kind in ("FLOAT32", "INT64", "FLOAT32")
         ]
-        three[0] = og.TensorDesc("FLOAT32", [3, 4], [1, 3])
+        three[0] = tensor_desc("FLOAT32 3x4 strides 1x3")
         desc = og.GatherElementsDesc(three[0], three[1], three[2], 1)
         model, (other,) = (
             og.to_onnx(desc, "error"),
@@ -342,9 +344,7 @@ def test_a_host_of_older_sources_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
     host = GraphHost([])
     monkeypatch.setattr(host, "exchange", exchange)
-    with pytest.raises(NoAnswerError) as caught:
-        host.graphs(b"")
-    assert str(caught.value) == (
+    assert message_of(NoAnswerError, host.graphs, b"") == (
         "the host is of older sources, which tell no graphs;"
         " scripts/directml/setup.sh makes it anew"
     )

@@ -20,6 +20,7 @@ import onnxruntime
 import pytest
 from command_line import call
 from corpus_cases import corpus
+from messages import message_of
 from msgspec import structs
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test.loader import load_model_tests
@@ -383,9 +384,7 @@ def test_random_cases_can_be_exported(tmp_path: Path, name: FormatName) -> None:
 
 def refusal(cases: Iterable[Case], name: Any, folder: Path) -> str:
     """Return why an export is refused."""
-    with pytest.raises(OnnxGatherError) as caught:
-        export(cases, name, folder)
-    return str(caught.value)
+    return message_of(OnnxGatherError, export, cases, name, folder)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -16,7 +16,9 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
+from messages import message_of
 from rings import one_quick_in
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.lanes.directml import (
@@ -84,13 +86,8 @@ def test_written_guard_bytes_are_told() -> None:
 
 
 def test_a_request_holds_the_descriptor_and_its_buffers(tmp_path: Path) -> None:
-    desc = og.GatherND1Desc(
-        og.TensorDesc("FLOAT16", [2, 3], [3, 1], 16, "OWNED_BY_DML", 32),
-        og.TensorDesc("INT64", [2, 1]),
-        og.TensorDesc("FLOAT16", [1, 2]),
-        input_dimension_count=2,
-        indices_dimension_count=2,
-        batch_dimension_count=1,
+    desc = descriptor(
+        "GATHER_ND1: FLOAT16 2x3 strides 3x1 bytes 16 flags OWNED_BY_DML alignment 32, INT64 2x1, FLOAT16 1x2, 2, 2, 1"
     )
     data, indices = np.arange(8, dtype=np.float16), np.array([[1], [2]], np.int64)
     kept = tmp_path / "request"
@@ -265,16 +262,12 @@ def test_a_host_that_lost_its_device_is_started_anew() -> None:
     ],
 )
 def test_a_host_that_does_not_start_is_an_error(start: str, message: str) -> None:
-    with pytest.raises(og.ProviderError) as caught:
-        Host(fake("pass", start))
-    assert str(caught.value) == message
+    assert message_of(og.ProviderError, Host, fake("pass", start)) == message
 
 
 def test_a_command_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(og.ProviderError) as caught:
-        Host(["/no/such host"])
     assert (
-        str(caught.value)
+        message_of(og.ProviderError, Host, ["/no/such host"])
         == "DirectML.dll cannot run: /no/such host does not start: No such file or"
         " directory"
     )

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from folders import ROOT
 from lane_cases import pair, results, told, vector_gather
+from messages import message_of
 from planted_adapter import planted
 
 import onnxgather as og
@@ -622,22 +623,20 @@ def test_a_file_that_is_no_adapter_says_why(
 
 
 def test_an_unknown_lane_says_which_option_a_runtime_needs() -> None:
-    with pytest.raises(OnnxGatherError) as caught:
-        open_lanes(["ncnn"])
-    assert str(caught.value).endswith(
+    assert message_of(OnnxGatherError, open_lanes, ["ncnn"]).endswith(
         "got 'ncnn'; a lane on a runtime of your own needs --adapter ncnn=FILE.py"
     )
 
 
 def test_a_lane_elsewhere_without_its_adapter_says_which_option_is_missing() -> None:
-    with pytest.raises(OnnxGatherError) as caught:
-        open_lanes(["mine"], {"mine": "mine/bin/python"})
-    assert str(caught.value).endswith(
+    assert message_of(
+        OnnxGatherError, open_lanes, ["mine"], {"mine": "mine/bin/python"}
+    ).endswith(
         "got 'mine'; a lane on a runtime of your own needs --adapter mine=FILE.py"
     )
-    with pytest.raises(OnnxGatherError) as caught:
-        open_lanes(["tracts"], {"tracts": "tract/bin/python"})
-    assert str(caught.value).endswith("got 'tracts'; did you mean \"tract\"?")
+    assert message_of(
+        OnnxGatherError, open_lanes, ["tracts"], {"tracts": "tract/bin/python"}
+    ).endswith("got 'tracts'; did you mean \"tract\"?")
 
 
 def test_a_runtime_that_is_not_installed_says_how_to_install_it(
@@ -656,9 +655,9 @@ def test_a_runtime_that_is_not_installed_says_how_to_install_it(
 
 @pytest.mark.parametrize("name", ["Mine", "", "a b", "x" * 65])
 def test_an_adapter_has_a_name_of_small_letters(name: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes([], adapters={name: "mine.py"})
-    assert str(caught.value) == (
+    assert message_of(
+        og.OnnxGatherError, open_lanes, [], adapters={name: "mine.py"}
+    ) == (
         "the name of an adapter must begin with a small letter and have small letters,"
         f" digits, _, . and - alone, up to 64, got {name!r}"
     )
@@ -666,11 +665,9 @@ def test_an_adapter_has_a_name_of_small_letters(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "web-wasm", "directml-dll", "reference"])
 def test_an_adapter_has_no_name_of_another_lane(name: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes([], adapters={name: "mine.py"})
-    assert str(caught.value) == (
-        f"the name of an adapter must not be that of another lane, got {name!r}"
-    )
+    assert message_of(
+        og.OnnxGatherError, open_lanes, [], adapters={name: "mine.py"}
+    ) == (f"the name of an adapter must not be that of another lane, got {name!r}")
 
 
 def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> None:

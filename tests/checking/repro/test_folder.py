@@ -15,11 +15,12 @@ import msgspec
 import numpy as np
 import onnx
 import pytest
+from messages import message_of
 from repro_cases import CASE, GATHERS, INFO, OUTSIDE, STUB, rerun
 from rings import one_quick_in
+from short_descriptors import descriptor
 from stub_runtime import environment
 
-import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.checking.judge import judge
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
@@ -141,13 +142,7 @@ class TestTheFolder:
         assert f"registered {STUB} /lib/stub.so\nfor 1\n" in printed
 
     def test_the_plainest_run_is_one_node_on_its_own_shapes(self) -> None:
-        desc = og.GatherNDDesc(
-            og.TensorDesc("FLOAT32", [4, 3]),
-            og.TensorDesc("INT64", [2, 2]),
-            og.TensorDesc("FLOAT32", [1, 2]),
-            input_dimension_count=2,
-            indices_dimension_count=2,
-        )
+        desc = descriptor("GATHER_ND: FLOAT32 4x3, INT64 2x2, FLOAT32 1x2, 2, 2")
         data = np.arange(12, dtype=np.float32).reshape(4, 3)
         case = DescriptorCase(
             "tuples", desc, data, np.array([[1, 2], [-1, 0]]), "error"
@@ -168,13 +163,9 @@ class TestTheFolder:
         )
 
     def test_the_issue_of_a_strided_case(self, tmp_path: Path) -> None:
-        desc = og.GatherND1Desc(
-            og.TensorDesc("FLOAT16", [2, 40], [1, 2]),
-            og.TensorDesc("UINT32", [2, 1], [0, 1]),
-            og.TensorDesc("FLOAT16", [1, 2], [5, 3]),
-            input_dimension_count=2,
-            indices_dimension_count=2,
-            batch_dimension_count=1,
+        desc = descriptor(
+            "GATHER_ND1: FLOAT16 2x40 strides 1x2, UINT32 2x1 strides 0x1,"
+            " FLOAT16 1x2 strides 5x3, 2, 2, 1"
         )
         data = np.arange(80, dtype=np.float16)
         case = DescriptorCase("strided", desc, data, np.array([7], np.uint32))
@@ -329,10 +320,8 @@ class TestTheFolder:
     def test_a_repro_with_something_else_in_it_is_kept(self, tmp_path: Path) -> None:
         self.write(tmp_path / "out")
         tmp_path.joinpath("out", "notes.txt").write_text("mine")
-        with pytest.raises(OnnxGatherError) as caught:
-            self.write(tmp_path / "out")
         assert (
-            str(caught.value)
+            message_of(OnnxGatherError, self.write, tmp_path / "out")
             == f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro,"
             " got 'notes.txt'"
         )
@@ -342,10 +331,8 @@ class TestTheFolder:
         self.write(tmp_path / "out")
         issue = tmp_path / "out" / "ISSUE.md"
         issue.write_text("mine")
-        with pytest.raises(OnnxGatherError) as caught:
-            self.write(tmp_path / "out")
         assert (
-            str(caught.value)
+            message_of(OnnxGatherError, self.write, tmp_path / "out")
             == f"{issue} must not be replaced, as somebody changed it since onnxgather"
             " wrote it; --force replaces it"
         )
@@ -370,10 +357,8 @@ class TestTheFolder:
     def test_a_folder_with_part_of_a_repro_is_refused(self, tmp_path: Path) -> None:
         tmp_path.joinpath("out").mkdir()
         tmp_path.joinpath("out", "model.onnx").write_bytes(b"mine")
-        with pytest.raises(OnnxGatherError) as caught:
-            self.write(tmp_path / "out")
         assert (
-            str(caught.value)
+            message_of(OnnxGatherError, self.write, tmp_path / "out")
             == f"{tmp_path / 'out'}: the folder must be new, empty or an earlier repro,"
             " got 'model.onnx'"
         )
@@ -394,8 +379,9 @@ class TestTheFolder:
             moves(source, target)
 
         monkeypatch.setattr(os, "replace", stop)
-        with pytest.raises(OnnxGatherError) as caught:
-            self.write(tmp_path / "out", OUTSIDE)
-        assert str(caught.value) == f"{tmp_path / 'out'}: no space left on device"
+        assert (
+            message_of(OnnxGatherError, self.write, tmp_path / "out", OUTSIDE)
+            == f"{tmp_path / 'out'}: no space left on device"
+        )
         assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
         assert os.listdir(tmp_path) == ["out"]

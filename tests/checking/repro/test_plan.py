@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from messages import message_of
 from repro_cases import CASE, INFO, OUTSIDE
 
 from onnxgather.checking.cases import Case, ForbiddenNode, NodeCase, Origin
@@ -117,9 +118,12 @@ class TestCasesOfPrograms:
     def test_a_name_of_no_case_or_of_several_is_refused(
         self, commands: int, name: str | None, message: str
     ) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            case_of_program(program(commands), "clamp", name)
-        assert str(caught.value) == message
+        assert (
+            message_of(
+                OnnxGatherError, case_of_program, program(commands), "clamp", name
+            )
+            == message
+        )
 
     @pytest.mark.parametrize("name", ["random bits", "p.json: random bits (one)"])
     def test_a_case_that_is_drawn_is_named_like_another(self, name: str) -> None:
@@ -208,9 +212,7 @@ class TestCasesOfReports:
     def test_a_name_of_no_finding_or_of_several_is_refused(
         self, report: Report, name: str | None, message: str
     ) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            case_of_finding(report, name)
-        assert str(caught.value) == message
+        assert message_of(OnnxGatherError, case_of_finding, report, name) == message
 
     def changed(self, report: Report, number: int, **changes: Any) -> str:
         """Return what is said of a case whose evidence was edited."""
@@ -218,9 +220,7 @@ class TestCasesOfReports:
         assert case.evidence is not None
         evidence = msgspec.structs.replace(case.evidence, **changes)
         report.cases[number] = msgspec.structs.replace(case, evidence=evidence)
-        with pytest.raises(FileFormatError) as caught:
-            case_of_finding(report, case.name, "r.json")
-        return str(caught.value)
+        return message_of(FileFormatError, case_of_finding, report, case.name, "r.json")
 
     def test_evidence_is_of_a_descriptor_or_a_node(self, report: Report) -> None:
         rule = "evidence must have a descriptor or a node"
@@ -290,9 +290,7 @@ class TestCasesOfReports:
 
     def test_the_lane_of_a_finding(self, report: Report) -> None:
         assert lane_of_finding(report, "rows") == INFO
-        with pytest.raises(OnnxGatherError) as caught:
-            lane_of_finding(report, "right", "r.json")
         assert (
-            str(caught.value)
+            message_of(OnnxGatherError, lane_of_finding, report, "right", "r.json")
             == "r.json: --lane must name where case 'right' goes wrong, got none there"
         )

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lane_cases import vector_gather
 from rings import one_quick_in
+from short_descriptors import descriptor, tensor_desc
 from strategies import cases
 
 import onnxgather as og
@@ -76,14 +77,14 @@ def reduced(case: Case, fault: Callable[[Case], bool]) -> Case:
     return reduce_case(case, shows(WRONG, lane))
 
 
-def descriptor(case: Case) -> Any:
+def descriptor_of(case: Case) -> Any:
     assert isinstance(case, DescriptorCase)
     return case.descriptor
 
 
 def counts(case: Case) -> tuple[int, int, int]:
     """Return how many elements the three tensors of a case have."""
-    desc = descriptor(case)
+    desc = descriptor_of(case)
     three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
     return tuple(math.prod(tensor.sizes) for tensor in three)  # type: ignore[return-value]
 
@@ -132,14 +133,14 @@ def has_negative(case: Case) -> bool:
 
 
 def has_last(case: Case) -> bool:
-    desc = descriptor(case)
+    desc = descriptor_of(case)
     last = np.array(axis_sizes(desc)) - 1
     values = elements(desc.indices_tensor, case.indices)
     return bool(((values == last) & (last > 0)).any())
 
 
 def has_batches(case: Case) -> bool:
-    return getattr(descriptor(case), "batches", 0) >= 2 and case.indices.max() > 0
+    return getattr(descriptor_of(case), "batches", 0) >= 2 and case.indices.max() > 0
 
 
 def has_dimension_behind(case: Case) -> bool:
@@ -156,35 +157,30 @@ class TestSevenDimensions:
         self, operator: str, fault: Callable[[Case], bool]
     ) -> None:
         case = seven(operator)
-        assert descriptor(case).input_tensor.dimension_count == 7
+        assert descriptor_of(case).input_tensor.dimension_count == 7
         assert min(counts(case)) > 4
         result = reduced(case, fault)
         assert fault(result)
         assert max(counts(result)) <= 8
-        assert descriptor(result).input_tensor.dimension_count <= 3
+        assert descriptor_of(result).input_tensor.dimension_count <= 3
         assert (result.data_type, result.index_type) == ("FLOAT32", "INT64")
         assert result.out_of_range == "error"
 
     def test_two_batches_stay_two(self) -> None:
         result = reduced(seven("GATHER_ND1"), has_batches)
-        assert descriptor(result) == og.GatherND1Desc(
-            og.TensorDesc("FLOAT32", [1, 1, 2]),
-            og.TensorDesc("INT64", [1, 1, 1]),
-            og.TensorDesc("FLOAT32", [1, 1, 1]),
-            input_dimension_count=3,
-            indices_dimension_count=3,
-            batch_dimension_count=2,
+        assert descriptor_of(result) == descriptor(
+            "GATHER_ND1: FLOAT32 1x1x2, INT64 1x1x1, FLOAT32 1x1x1, 3, 3, 2"
         )
         assert (result.data.tolist(), result.indices.tolist()) == ([[[1, 2]]], [[[1]]])
 
     def test_without_batches_gather_nd_is_enough(self) -> None:
         result = reduced(seven("GATHER_ND1"), has_negative)
-        assert descriptor(result).operator == "GATHER_ND"
+        assert descriptor_of(result).operator == "GATHER_ND"
         assert result.indices.reshape(-1).tolist() == [-1]
 
     def test_the_same_case_gives_the_same_result(self) -> None:
         one, two = (reduced(seven("GATHER_ND1"), has_last) for _ in range(2))
-        assert descriptor(one) == descriptor(two)
+        assert descriptor_of(one) == descriptor_of(two)
         assert one.data.tobytes() == two.data.tobytes()
         assert one.indices.tobytes() == two.indices.tobytes()
 
@@ -209,14 +205,9 @@ class TestSevenDimensions:
 class TestWhatTheFaultNeedsStays:
     def case(self) -> Case:
         """A case with everything odd about it."""
-        desc = og.GatherDesc(
-            og.TensorDesc("UINT8", [1, 4, 3], [0, 1, 5], 40, "OWNED_BY_DML"),
-            og.TensorDesc(
-                "UINT64", [1, 1, 3], [9, 9, 2], 64, guaranteed_base_offset_alignment=16
-            ),
-            og.TensorDesc("UINT8", [1, 4, 3], [40, 9, 2]),
-            axis=2,
-            index_dimensions=1,
+        desc = descriptor(
+            "GATHER: UINT8 1x4x3 strides 0x1x5 bytes 40 flags OWNED_BY_DML,"
+            " UINT64 1x1x3 strides 9x9x2 bytes 64 alignment 16, UINT8 1x4x3 strides 40x9x2, 2, 1"
         )
         data = np.arange(40, dtype=np.uint8)
         indices = np.array([0, 5, 1, 5, 2**63, 5, 5, 5], np.uint64)
@@ -224,7 +215,7 @@ class TestWhatTheFaultNeedsStays:
 
     def test_nothing_stays_that_the_fault_does_not_need(self) -> None:
         result = reduced(self.case(), lambda case: True)
-        assert descriptor(result) == vector_gather(1)
+        assert descriptor_of(result) == vector_gather(1)
         assert (result.data.tolist(), result.indices.tolist()) == ([1], [0])
         assert result.out_of_range == "error"
 
@@ -251,8 +242,8 @@ class TestWhatTheFaultNeedsStays:
     @pytest.mark.parametrize("need", one_quick_in(3, NEEDS))
     def test_what_the_fault_needs_stays(self, need: str) -> None:
         fault = self.NEEDS[need]
-        result = reduced(self.case(), lambda case: fault(descriptor(case)))
-        assert fault(descriptor(result))
+        result = reduced(self.case(), lambda case: fault(descriptor_of(case)))
+        assert fault(descriptor_of(result))
         assert max(counts(result)) <= 4
 
     def test_a_policy_that_the_fault_needs_stays(self) -> None:
@@ -283,8 +274,8 @@ class TestWhatTheFaultNeedsStays:
     def test_a_huge_tensor_of_one_element_is_never_written_out(self) -> None:
         desc = og.GatherDesc(
             og.TensorDesc("FLOAT32", [2**31, 1], [0, 1]),
-            og.TensorDesc("INT64", [1, 2]),
-            og.TensorDesc("FLOAT32", [2, 1]),
+            tensor_desc("INT64 1x2"),
+            tensor_desc("FLOAT32 2x1"),
             axis=0,
             index_dimensions=1,
         )
@@ -294,9 +285,9 @@ class TestWhatTheFaultNeedsStays:
         result = reduced(case, has_negative)
         assert (result.data.tolist(), result.indices.tolist()) == ([1], [-1])
         stays = reduced(
-            case, lambda case: descriptor(case).input_tensor.sizes[0] > 2**30
+            case, lambda case: descriptor_of(case).input_tensor.sizes[0] > 2**30
         )
-        assert descriptor(stays) == desc
+        assert descriptor_of(stays) == desc
 
     def test_names_and_places_stay(self) -> None:
         assert reduced(seven("GATHER"), has_negative).name == "seven"
@@ -394,7 +385,7 @@ class TestForbiddenNodes:
         case = DescriptorCase(
             "scalar", desc, np.arange(4, dtype=np.float32), np.array([3])
         )
-        assert descriptor(reduced(case, lambda case: True)).index_dimensions == 0
+        assert descriptor_of(reduced(case, lambda case: True)).index_dimensions == 0
 
     def test_no_candidate_has_a_bigger_output(self) -> None:
         node = ForbiddenNode(
@@ -485,7 +476,7 @@ def test_a_case_taken_apart_and_put_together_is_the_same(
 ) -> None:
     original = DescriptorCase("law", case.desc, case.data, case.indices, policy)
     rebuilt = case_of(candidate_of(original), "law", policy)
-    assert descriptor(rebuilt) == without_cropped_ones(case.desc)
+    assert descriptor_of(rebuilt) == without_cropped_ones(case.desc)
     if policy != "directml":  # which may read what lies between the elements
         assert expected(rebuilt).tobytes() == expected(original).tobytes()
 
@@ -512,8 +503,8 @@ PREDICATES: dict[str, Callable[[Case], bool]] = {
     "index": lambda case: bool((case.indices != 0).any()),
     "outside": lambda case: not case.in_range,
     "rank": lambda case: case.dimension_count > 2,
-    "strides": lambda case: descriptor(case).input_tensor.strides is not None,
-    "axis": lambda case: max(axis_sizes(descriptor(case))) > 2,
+    "strides": lambda case: descriptor_of(case).input_tensor.strides is not None,
+    "axis": lambda case: max(axis_sizes(descriptor_of(case))) > 2,
 }
 
 
