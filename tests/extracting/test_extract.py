@@ -271,8 +271,8 @@ class TestRefusals:
             ),
             (
                 """[choose] out = If (yes) <
-                    then_branch = t () => (rows) { [gather] rows = Gather (table, ids) },
-                    else_branch = e () => (rows) { [gather] rows = Gather (table, ids) }
+                    then_branch = t () => (rows) {[gather] rows = Gather (table, ids)},
+                    else_branch = e () => (rows) {[gather] rows = Gather (table, ids)}
                 >""",
                 "then_branch of choose",
             ),
@@ -595,7 +595,7 @@ class TestBrokenModels:
     def test_a_sparse_initializer_is_not_read(self, tmp_path: Path) -> None:
         path = save(tmp_path, GATHER, table=())
         model = onnx.ModelProto.FromString(Path(path).read_bytes())
-        values, where = constant("table", np.float32([1])), constant("where", [3])
+        values, where = constant("table", np.ones(1, "f4")), constant("where", [3])
         sparse = helper.make_sparse_tensor(values, where, [5])
         model.graph.sparse_initializer.append(sparse)
         Path(path).write_bytes(model.SerializeToString())

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from messages import message_of
+from messages import message_of, rows_of
 from repro_cases import CASE, INFO, OUTSIDE
 
 from onnxgather.checking.cases import Case, ForbiddenNode, NodeCase, Origin
@@ -21,7 +21,6 @@ from onnxgather.checking.repro.plan import (
 )
 from onnxgather.checking.results import Blob, CaseResult, Report
 from onnxgather.checking.run import check_cases
-from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.programs.program import parse_program
 
@@ -48,6 +47,31 @@ def program(commands: int) -> Any:
     return parse_program(text, "p.json")
 
 
+NO_CASE = """
+0
+must name one, got 'p.json: both ends of each axis (one)', 'p.json: random bits (one)',
+'p.json: wild indices (one)'
+
+2
+must name one, got 'p.json: $.commands[0] (one)', 'p.json: $.commands[1] (one)'
+
+2 one
+'one' must name one, got 'p.json: $.commands[0] (one)', 'p.json: $.commands[1] (one)'
+
+1 $.command[0]
+must be one of its cases, such as '$.commands[0]', 'p.json: $.commands[0] (one)', got
+'$.command[0]'
+
+2 nope
+must be one of 2, listed by onnxgather check --json, got 'nope'
+
+0 one
+'one' must name one, got 'p.json: both ends of each axis (one)', 'p.json: random bits
+(one)', 'p.json: wild indices (one)'
+"""
+"""The number of commands, a name, and what is said of the case."""
+
+
 class TestCasesOfPrograms:
     def test_the_only_case_needs_no_name(self) -> None:
         case = case_of_program(program(1), "zero")
@@ -61,69 +85,14 @@ class TestCasesOfPrograms:
             "p.json", "$.commands[1]", "one"
         )
 
-    @pytest.mark.parametrize(
-        ("commands", "name", "message"),
-        [
-            (
-                0,
-                None,
-                (
-                    "p.json: case must name one, got 'p.json: both ends of each axis"
-                    " (one)', 'p.json: random bits (one)', 'p.json: wild indices (one)'"
-                ),
-            ),
-            (
-                2,
-                None,
-                (
-                    "p.json: case must name one, got 'p.json: $.commands[0] (one)', "
-                    "'p.json: $.commands[1] (one)'"
-                ),
-            ),
-            (
-                2,
-                "one",
-                (
-                    "p.json: case 'one' must name one, got 'p.json: $.commands[0]"
-                    " (one)', 'p.json: $.commands[1] (one)'"
-                ),
-            ),
-            (
-                1,
-                "$.command[0]",
-                (
-                    "p.json: case must be one of its cases, such as '$.commands[0]', "
-                    "'p.json: $.commands[0] (one)', got '$.command[0]'"
-                ),
-            ),
-            (
-                2,
-                "nope",
-                (
-                    "p.json: case must be one of 2, listed by onnxgather check --json,"
-                    " got 'nope'"
-                ),
-            ),
-            (
-                0,
-                "one",
-                (
-                    "p.json: case 'one' must name one, got 'p.json: both ends of each"
-                    " axis (one)', 'p.json: random bits (one)', 'p.json: wild indices"
-                    " (one)'"
-                ),
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("asked", "message"), rows_of(NO_CASE))
     def test_a_name_of_no_case_or_of_several_is_refused(
-        self, commands: int, name: str | None, message: str
+        self, asked: str, message: str
     ) -> None:
-        assert (
-            message_of(
-                OnnxGatherError, case_of_program, program(commands), "clamp", name
-            )
-            == message
-        )
+        commands, _, name = asked.partition(" ")
+        case = program(int(commands))
+        said = message_of(OnnxGatherError, case_of_program, case, "clamp", name or None)
+        assert said == f"p.json: case {message}"
 
     @pytest.mark.parametrize("name", ["random bits", "p.json: random bits (one)"])
     def test_a_case_that_is_drawn_is_named_like_another(self, name: str) -> None:
@@ -153,6 +122,33 @@ class WrongLane:
 
 NODE = ForbiddenNode("Gather", {"axis": 2}, (3, 4), "axis must be in [-2, 2), got 2")
 BARE = NodeCase("bare", NODE, CASE.data, np.array([1, 2, 0]))
+
+
+NO_FINDING = """
+none
+must name one, got 'rows', 'placed', 'bare'
+
+row
+must be one of its cases, such as 'rows', got 'row'
+
+zzz
+must be one of 4, listed in its $.cases, got 'zzz'
+
+right
+'right' must have evidence, got none, as it passed on every lane or its arrays exceed 1
+MiB
+"""
+
+UNFIT = """\
+'rows': InputTensor must be an array of float32 (5, 4), got float32 (4, 4)
+'rows': IndicesTensor must be an array of int64 (1, 3), got int32 (1, 3)
+'rows': buffer size must be a multiple of element size
+'rows': data type 'floaty' not understood
+'rows': $.type is required
+'bare': a node must be one of Gather with axis, GatherElements with axis, GatherND with batch_dims, got Gather with axes
+'bare': a node must be one of Gather with axis, GatherElements with axis, GatherND with batch_dims, got Where with nothing
+'bare': IndicesTensor must be of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got complex64
+"""  # noqa: E501
 
 
 class TestCasesOfReports:
@@ -188,31 +184,13 @@ class TestCasesOfReports:
         only = Report("0", "now", "here", (INFO,), report.cases[2:])
         assert case_of_finding(only).name == "bare"
 
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            (None, "the report: case must name one, got 'rows', 'placed', 'bare'"),
-            (
-                "row",
-                "the report: case must be one of its cases, such as 'rows', got 'row'",
-            ),
-            (
-                "zzz",
-                "the report: case must be one of 4, listed in its $.cases, got 'zzz'",
-            ),
-            (
-                "right",
-                (
-                    "the report: case 'right' must have evidence, got none, as it"
-                    " passed on every lane or its arrays exceed 1 MiB"
-                ),
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "message"), rows_of(NO_FINDING))
     def test_a_name_of_no_finding_or_of_several_is_refused(
-        self, report: Report, name: str | None, message: str
+        self, report: Report, name: str, message: str
     ) -> None:
-        assert message_of(OnnxGatherError, case_of_finding, report, name) == message
+        name = name.removeprefix("none")
+        said = message_of(OnnxGatherError, case_of_finding, report, name or None)
+        assert said == f"the report: case {message}"
 
     def changed(self, report: Report, number: int, **changes: Any) -> str:
         """Return what is said of a case whose evidence was edited."""
@@ -231,62 +209,27 @@ class TestCasesOfReports:
             == f"r.json: case 'bare': {rule}, got none"
         )
 
+    CHANGES: tuple[dict[str, Any], ...] = (
+        {"data": Blob.of(CASE.data[:4])},
+        {"indices": Blob.of(CASE.indices.astype(np.int32))},
+        {"data": Blob("float32", (5, 4), bytes(79))},
+        {"data": Blob("floaty", (5, 4), b"")},
+        {"descriptor": {}},
+        {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
+        {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
+        {"indices": Blob.of(np.zeros(3, np.complex64))},
+    )
+
     @pytest.mark.parametrize(
-        ("number", "changes", "message"),
-        [
-            (
-                0,
-                {"data": Blob.of(CASE.data[:4])},
-                "InputTensor must be an array of float32 (5, 4), got float32 (4, 4)",
-            ),
-            (
-                0,
-                {"indices": Blob.of(CASE.indices.astype(np.int32))},
-                "IndicesTensor must be an array of int64 (1, 3), got int32 (1, 3)",
-            ),
-            (
-                0,
-                {"data": Blob("float32", (5, 4), bytes(79))},
-                "buffer size must be a multiple of element size",
-            ),
-            (
-                0,
-                {"data": Blob("floaty", (5, 4), b"")},
-                "data type 'floaty' not understood",
-            ),
-            (0, {"descriptor": {}}, "$.type is required"),
-            (
-                2,
-                {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
-                (
-                    "a node must be one of Gather with axis, GatherElements with axis,"
-                    " GatherND with batch_dims, got Gather with axes"
-                ),
-            ),
-            (
-                2,
-                {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
-                (
-                    "a node must be one of Gather with axis, GatherElements with axis,"
-                    " GatherND with batch_dims, got Where with nothing"
-                ),
-            ),
-            (
-                2,
-                {"indices": Blob.of(np.zeros(3, np.complex64))},
-                (
-                    f"IndicesTensor must be of {', '.join(TensorDataType.__members__)},"
-                    " got complex64"
-                ),
-            ),
-        ],
+        ("changes", "message"), [*zip(CHANGES, UNFIT.splitlines(), strict=True)]
     )
     def test_evidence_that_does_not_fit_its_case_is_refused(
-        self, report: Report, number: int, changes: dict[str, Any], message: str
+        self, report: Report, changes: dict[str, Any], message: str
     ) -> None:
-        name = report.cases[number].name
+        name = message.partition("'")[2].partition("'")[0]
+        number = [case.name for case in report.cases].index(name)
         said = self.changed(report, number, **changes)
-        assert said == f"r.json: case {name!r}: {message}"
+        assert said == f"r.json: case {message}"
 
     def test_the_lane_of_a_finding(self, report: Report) -> None:
         assert lane_of_finding(report, "rows") == INFO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -31,9 +32,8 @@ from onnxgather.checking.repro.reduce import (
     reduce_case,
     shorter_axes,
 )
-from onnxgather.checking.results import ArrayType, Result, ResultKind, Returned
+from onnxgather.checking.results import Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, axis_sizes, elements
-from onnxgather.core.execution.elsewhere.child import Breakdown
 
 WRONG = Fault(ResultKind.ELEMENTS)
 NO_FAULT = ("PASS", "NOT-RUN")
@@ -89,43 +89,25 @@ def counts(case: Case) -> tuple[int, int, int]:
     return tuple(math.prod(tensor.sizes) for tensor in three)  # type: ignore[return-value]
 
 
+SEVEN = """
+GATHER: DATA 1x2x3x4x3x3x2, INT32 1x1x1x1x1x5x2, DATA 2x3x4x5x2x3x2, 4, 2
+GATHER_ELEMENTS: DATA 2x3x4x3x2x3x2, INT32 2x3x4x3x5x3x2, DATA 2x3x4x3x5x3x2, 4
+GATHER_ND: DATA 2x3x4x3x2x3x2, INT32 1x1x1x1x5x4x3, DATA 1x5x4x3x2x3x2, 7, 3
+GATHER_ND1: DATA 2x3x4x3x2x3x2, INT32 1x1x2x3x5x4x2, DATA 2x3x5x4x2x3x2, 7, 5, 2
+"""
+
+
 def seven(operator: str, data_type: str = "FLOAT16") -> Case:
     """A case in 7 dimensions, with indices of every kind in range."""
-    data = [2, 3, 4, 3, 2, 3, 2]
-    fields: dict[str, int] = {"axis": 4}
-    if operator == "GATHER":
-        data = [1, *data[:4], *data[5:]]
-        indices, output = [1, 1, 1, 1, 1, 5, 2], [2, 3, 4, 5, 2, 3, 2]
-        fields["index_dimensions"] = 2
-    elif operator == "GATHER_ELEMENTS":
-        indices = output = [2, 3, 4, 3, 5, 3, 2]
-    else:
-        fields = {"input_dimension_count": 7, "indices_dimension_count": 5}
-        indices, output = [1, 1, 2, 3, 5, 4, 2], [2, 3, 5, 4, 2, 3, 2]
-        if operator == "GATHER_ND1":
-            fields["batch_dimension_count"] = 2
-        else:
-            output = [2, 3, 5, 4, 4, 3, 2, 3, 2][-7:]
-            indices, output = [1, 1, 1, 1, 5, 4, 3], [5, 4, 3, 2, 3, 2]
-            output = [1, *output]
-            fields["indices_dimension_count"] = 3
-    cls: Any = og.OPERATORS[operator]
-    desc = cls(
-        og.TensorDesc(data_type, data),
-        og.TensorDesc("INT32", indices),
-        og.TensorDesc(data_type, output),
-        **fields,
-    )
+    (line,) = [one for one in SEVEN.splitlines() if one.startswith(f"{operator}:")]
+    desc = descriptor(line.replace("DATA", data_type))
     rng = np.random.default_rng(7)
     sizes = np.array(axis_sizes(desc))
-    values = rng.integers(-sizes, sizes, indices)
+    values = rng.integers(-sizes, sizes, desc.indices_tensor.sizes)
     values[..., 0, :], values[..., 1, :] = sizes - 1, -1
-    return DescriptorCase(
-        "seven",
-        desc,
-        rng.integers(1, 100, data).astype(desc.input_tensor.data_type.numpy),
-        values.astype(np.int32),
-    )
+    data = rng.integers(1, 100, desc.input_tensor.sizes)
+    data = data.astype(desc.input_tensor.data_type.numpy)
+    return DescriptorCase("seven", desc, data, values.astype(np.int32))
 
 
 def has_negative(case: Case) -> bool:
@@ -207,7 +189,8 @@ class TestWhatTheFaultNeedsStays:
         """A case with everything odd about it."""
         desc = descriptor(
             "GATHER: UINT8 1x4x3 strides 0x1x5 bytes 40 flags OWNED_BY_DML,"
-            " UINT64 1x1x3 strides 9x9x2 bytes 64 alignment 16, UINT8 1x4x3 strides 40x9x2, 2, 1"
+            " UINT64 1x1x3 strides 9x9x2 bytes 64 alignment 16,"
+            " UINT8 1x4x3 strides 40x9x2, 2, 1"
         )
         data = np.arange(40, dtype=np.uint8)
         indices = np.array([0, 5, 1, 5, 2**63, 5, 5, 5], np.uint64)
@@ -424,27 +407,26 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
     assert result.data.size <= 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "facts", "what"),
-    [
-        (ResultKind.ELEMENTS, {"differing": 3, "compared": 4}, ""),
-        (ResultKind.ELEMENTS, {"differing": 1, "compared": 4, "with_zeros": True}, ""),
-        (ResultKind.SHAPE, {"got": ArrayType("int8", (3,))}, ""),
-        (ResultKind.NOT_REFUSED, {"returned": Returned.ZEROS, "rule": "no"}, "zeros"),
-        (
-            ResultKind.BROKEN,
-            {"breakdown": Breakdown.DIED, "detail": "SIGSEGV"},
-            "died sigsegv",
-        ),
-        (ResultKind.BROKEN, {"breakdown": Breakdown.EXITED, "detail": "3"}, "exited"),
-        (ResultKind.BROKEN, {"breakdown": Breakdown.STRAY, "detail": "oh"}, "stray"),
-        (ResultKind.FAILED, {"message": "size 3 of {2,3} is not 4"}, "size of is not"),
-        (ResultKind.NOT_TAKEN, {"message": "no type 12"}, "no type"),
-    ],
-)
-def test_kinds_of_faults(kind: ResultKind, facts: dict[str, Any], what: str) -> None:
-    result = Result("fake", KINDS[kind][0], kind, "whatever", **facts)
-    assert Fault.of(result) == Fault(kind, what)
+FAULTS_OF_RESULTS = """\
+elements {"differing": 3, "compared": 4}:
+elements {"differing": 1, "compared": 4, "with_zeros": true}:
+shape {"got": {"data_type": "int8", "shape": [3]}}:
+not-refused {"returned": "zeros", "rule": "no"}: zeros
+broken {"breakdown": "died", "detail": "SIGSEGV"}: died sigsegv
+broken {"breakdown": "exited", "detail": "3"}: exited
+broken {"breakdown": "stray", "detail": "oh"}: stray
+failed {"message": "size 3 of {2,3} is not 4"}: size of is not
+not-taken {"message": "no type 12"}: no type
+"""
+
+
+@pytest.mark.parametrize("row", FAULTS_OF_RESULTS.splitlines())
+def test_kinds_of_faults(row: str) -> None:
+    found, _, what = row.rpartition(":")
+    kind, _, facts = found.partition(" ")
+    fields = {"lane": "fake", "state": KINDS[ResultKind(kind)][0], "kind": kind}
+    result = msgspec.convert(fields | json.loads(facts), Result)
+    assert Fault.of(result) == Fault(ResultKind(kind), what.strip())
 
 
 @pytest.mark.parametrize(
