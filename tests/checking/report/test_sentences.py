@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+from messages import rows_of
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -154,41 +156,45 @@ def test_the_headline_counts_what_is_known_of_many_lanes_together() -> None:
 IN = "gather/a --lanes openvino"
 
 
-@pytest.mark.parametrize(
-    ("facts", "lane", "words"),
-    [
-        ({}, {}, IN),
-        ({}, {"python": sys.executable}, IN),
-        ({}, {"python": "/x/python"}, "gather/a --lane openvino=/x/python"),
-        ({}, {"python": "python3"}, "gather/a --lane openvino=PYTHON"),
-        ({}, {"target": "portable"}, IN),
-        ({}, {"target": "cpu"}, f"{IN} --target cpu"),
-        (
-            {"wrapped": True},
-            {"name": "openvino@cpu", "target": "cpu"},
-            f"{IN}@cpu --wrap",
-        ),
-        (
-            {"name": "random/1/2"},
-            {},
-            "random/1/2 --lanes openvino --out-of-range clamp",
-        ),
-        (
-            {"name": "x.json: $.commands[0] (g)", "file": "x.json"},
-            {},
-            "'x.json: $.commands[0] (g)' --lanes openvino --out-of-range clamp",
-        ),
-        (
-            {"name": "m.onnx: main graph: node 'a'", "out_of_range": "error"},
-            {},
-            """'m.onnx: main graph: node '"'"'a'"'"'' --lanes openvino"""
-            " --out-of-range error",
-        ),
-    ],
-)
+COMMANDS = r"""
+{}
+gather/a --lanes openvino
+
+lane {"python": "HERE"}
+gather/a --lanes openvino
+
+lane {"python": "/x/python"}
+gather/a --lane openvino=/x/python
+
+lane {"python": "python3"}
+gather/a --lane openvino=PYTHON
+
+lane {"target": "portable"}
+gather/a --lanes openvino
+
+lane {"target": "cpu"}
+gather/a --lanes openvino --target cpu
+
+{"wrapped": true} lane {"name": "openvino@cpu", "target": "cpu"}
+gather/a --lanes openvino@cpu --wrap
+
+{"name": "random/1/2"}
+random/1/2 --lanes openvino --out-of-range clamp
+
+{"name": "x.json: $.commands[0] (g)", "file": "x.json"}
+'x.json: $.commands[0] (g)' --lanes openvino --out-of-range clamp
+
+{"name": "m.onnx: main graph: node 'a'", "out_of_range": "error"}
+'m.onnx: main graph: node '"'"'a'"'"'' --lanes openvino --out-of-range error
+"""
+
+
+@pytest.mark.parametrize(("found", "words"), rows_of(COMMANDS))
 def test_a_finding_has_the_command_that_runs_its_case_again(
-    facts: dict[str, Any], lane: dict[str, Any], words: str
+    found: str, words: str
 ) -> None:
+    told, _, of_lane = found.replace("HERE", sys.executable).partition("lane ")
+    facts, lane = json.loads(told or "{}"), json.loads(of_lane or "{}")
     case = replace(entry(gather_case("gather/a"), DIFF), **facts)
     openvino = replace(OPENVINO, **lane)
     whole = report_of([openvino], case)
