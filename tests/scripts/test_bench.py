@@ -38,15 +38,26 @@ from onnxgather.core.execution.kernels import python_kernels
 from onnxgather.core.lowering import cpu
 from onnxgather.core.lowering.cpu.facts import Facts
 
-ELEMENTS = "GATHER_ELEMENTS"
+
+def small(text: str) -> Workload:
+    """Return the workload of a text: its fields in their order."""
+    name, title, operator, data_type, data, indices, axis, *index_type = text.split()
+    shapes = [tuple(map(int, sizes.split("x"))) for sizes in (data, indices)]
+    types = dict(zip(["index_type"], index_type, strict=False))
+    return Workload(name, title, operator, data_type, *shapes, int(axis), **types)
+
+
 SMALL = [
-    Workload("a", "rows", "GATHER", "FLOAT16", (3, 9, 4), (5, 2), 1),
-    Workload("b", "repeated", ELEMENTS, "INT8", (3, 9, 4), (3, 5, 1), 1),
-    Workload("c", "pairs", "GATHER_ND", "FLOAT32", (3, 9, 4), (5, 2)),
-    Workload("d", "batches", "GATHER_ND1", "FLOAT64", (3, 9, 4), (3, 5, 1), 1),
-    Workload("e", "scalars", "GATHER", "FLOAT32", (9,), (5,)),
-    Workload("f", "plain", "GATHER", "FLOAT32", (9, 4), (5,)),
-    Workload("g", "dense", ELEMENTS, "UINT8", (3, 9, 4), (3, 5, 4), 1, None, "INT64"),
+    small(line)
+    for line in """\
+a rows GATHER FLOAT16 3x9x4 5x2 1
+b repeated GATHER_ELEMENTS INT8 3x9x4 3x5x1 1
+c pairs GATHER_ND FLOAT32 3x9x4 5x2 0
+d batches GATHER_ND1 FLOAT64 3x9x4 3x5x1 1
+e scalars GATHER FLOAT32 9 5 0
+f plain GATHER FLOAT32 9x4 5 0
+g dense GATHER_ELEMENTS UINT8 3x9x4 3x5x4 1 INT64
+""".splitlines()
 ]
 
 
@@ -76,16 +87,16 @@ def test_dense_indices_have_no_stride_of_0() -> None:
 
 
 def test_the_graph_that_a_user_writes() -> None:
-    start = ["Cast", "Max", "Min"]
+    start = "Cast Max Min"
     operators = [[node.op_type for node in w.model().graph.node] for w in SMALL]
-    assert operators == [
-        [*start, "Gather"],
-        [*start, "Expand", "GatherElements"],
-        [*start, "GatherND"],
-        [*start, "GatherND"],
-        [*start, "Gather"],
-        [*start, "Gather"],
-        [*start, "GatherElements"],
+    assert [" ".join(each) for each in operators] == [
+        f"{start} Gather",
+        f"{start} Expand GatherElements",
+        f"{start} GatherND",
+        f"{start} GatherND",
+        f"{start} Gather",
+        f"{start} Gather",
+        f"{start} GatherElements",
     ]
 
 
@@ -208,18 +219,20 @@ def test_a_sample_is_the_time_of_a_call() -> None:
     assert bench.sample(lambda: None, 4, lambda: next(clock)) == 500_000
 
 
-RUN = {
-    "date": "2026-11-28",
-    "threads": 1,
-    "rounds": 3,
-    "load": [0.5, 1.5],
-    "versions": {"numpy": "2.4.6"},
-    "microseconds": {
-        "1": {"og.Gather": 1.0, "ONNX Runtime": 4.0, "numpy": 2.0, "jax": 0.5},
-        "1b": {"og.Gather": 8.0, "ONNX Runtime": 16.0, "numpy": 4.0},
-        "14": {"og.Gather": 3.0, "ONNX Runtime": 3.0, "numpy": 1.0},
-    },
+RUN = json.loads("""
+{
+  "date": "2026-11-28",
+  "threads": 1,
+  "rounds": 3,
+  "load": [0.5, 1.5],
+  "versions": {"numpy": "2.4.6"},
+  "microseconds": {
+    "1": {"og.Gather": 1.0, "ONNX Runtime": 4.0, "numpy": 2.0, "jax": 0.5},
+    "1b": {"og.Gather": 8.0, "ONNX Runtime": 16.0, "numpy": 4.0},
+    "14": {"og.Gather": 3.0, "ONNX Runtime": 3.0, "numpy": 1.0}
+  }
 }
+""")
 
 
 def test_the_page_is_made_from_the_files(tmp_path: Path) -> None:
@@ -229,17 +242,16 @@ def test_the_page_is_made_from_the_files(tmp_path: Path) -> None:
     (tmp_path / "fast.json").write_text(json.dumps([RUN, later]))
     page = bench.page(tmp_path)
     _, _, rows = page.partition("## fast\n")
-    for line in (
-        "- 2026-11-28, threads 1, 3 rounds, load 0.50 to 1.50:",
-        "  numpy 2.4.6",
-        "### Threads: 1",
-        "| ONNX Runtime | 0.18 (2 of 2) |",
-        "| numpy | 0.50 (2 of 2) |",
-        "| jax | 2.00 (0 of 1) |",
-        "| 1 | LLM embedding [32000, 4096] FLOAT16, prefill 512 | 1.0 us | 0.25 |"
-        " 2.00 jax |",
-        "| 14 | rows of 64, 200,000 of 200,000 | 3.0 us | 1.00 | 3.00 numpy |",
-    ):
+    for line in """\
+- 2026-11-28, threads 1, 3 rounds, load 0.50 to 1.50:
+  numpy 2.4.6
+### Threads: 1
+| ONNX Runtime | 0.18 (2 of 2) |
+| numpy | 0.50 (2 of 2) |
+| jax | 2.00 (0 of 1) |
+| 1 | LLM embedding [32000, 4096] FLOAT16, prefill 512 | 1.0 us | 0.25 | 2.00 jax |
+| 14 | rows of 64, 200,000 of 200,000 | 3.0 us | 1.00 | 3.00 numpy |
+""".splitlines():
         assert line in rows.splitlines()
 
 
