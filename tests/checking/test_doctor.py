@@ -375,83 +375,86 @@ def test_what_is_wrong_with_an_environment(tmp_path: Path, ill: str) -> None:
     assert home.finding(row.provider) == expected
 
 
-class TestTheModule:
-    def test_one_distribution_is_healthy(self, home: Home) -> None:
-        found = look_at(home.healthy().python)
-        assert found == Environment(
-            home.python,
-            {"python": PYTHON, "numpy": np.__version__, "onnxruntime": "1.31.1"},
-            True,
-            str(home.site / "onnxruntime"),
-            (Wheel("onnxruntime", "1.31.1", 2, 0),),
-            0,
-            (CPU,),
-            True,
-            None,
-        )
-        assert home.finding() is None
+def test_one_distribution_is_healthy(home: Home) -> None:
+    found = look_at(home.healthy().python)
+    assert found == Environment(
+        home.python,
+        {"python": PYTHON, "numpy": np.__version__, "onnxruntime": "1.31.1"},
+        True,
+        str(home.site / "onnxruntime"),
+        (Wheel("onnxruntime", "1.31.1", 2, 0),),
+        0,
+        (CPU,),
+        True,
+        None,
+    )
+    assert home.finding() is None
 
-    @pytest.mark.slow
-    def test_a_path_with_a_space_is_quoted_in_the_command(self, tmp_path: Path) -> None:
-        what = f"PYTHON: {NONE}"
-        command = '"PYTHON" -m pip install "onnxruntime>=1.24.4"'
-        assert Home(tmp_path / "my home").finding() == (what, command)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("safe", ["", "1"])
-    def test_the_current_folder_is_not_on_the_path(
-        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
-    ) -> None:
-        Home(tmp_path / "other").healthy("raise ImportError('the wrong one')\n")
-        monkeypatch.chdir(tmp_path / "other" / "site")
-        monkeypatch.setenv("PYTHONSAFEPATH", safe)
-        found = look_at(home.healthy().python)
-        assert found.folder == str(home.site / "onnxruntime")
-        assert home.finding() is None
+@pytest.mark.slow
+def test_a_path_with_a_space_is_quoted_in_the_command(tmp_path: Path) -> None:
+    what = f"PYTHON: {NONE}"
+    command = '"PYTHON" -m pip install "onnxruntime>=1.24.4"'
+    assert Home(tmp_path / "my home").finding() == (what, command)
 
-    @pytest.mark.slow
-    def test_one_wheel_owns_the_module_whatever_is_beside_it(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        home.healthy()
-        # pip leaves such a folder on Windows.
-        home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
-        # Another owner is behind it on the path.
-        behind = Home(tmp_path / "behind")
-        behind.module()
-        behind.own("onnxruntime-openvino", "1.24.1")
-        script = Path(home.python).read_text(encoding="utf-8")
-        script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
-        # The environment prints at its start.
-        script = script.replace("\n", "\necho hello\n", 1)
-        Path(home.python).write_text(script, encoding="utf-8")
-        assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
-    @pytest.mark.slow
-    def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
-        home.healthy()
-        folder = "onnxruntime_extra-1.dist-info"
-        home.write(f"{folder}/METADATA", "Name: onnxruntime-extra\nVersion: 1")
-        home.write(f"{folder}/RECORD", "onnxruntime/capi/extra.so,,")
-        home.write("onnxruntime/capi/extra.so", "")
-        names = [wheel.name for wheel in look_at(home.python).wheels]
-        assert names == ["onnxruntime", "onnxruntime-extra"]
-        assert home.finding() is None
+@pytest.mark.slow
+@pytest.mark.parametrize("safe", ["", "1"])
+def test_the_current_folder_is_not_on_the_path(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
+) -> None:
+    Home(tmp_path / "other").healthy("raise ImportError('the wrong one')\n")
+    monkeypatch.chdir(tmp_path / "other" / "site")
+    monkeypatch.setenv("PYTHONSAFEPATH", safe)
+    found = look_at(home.healthy().python)
+    assert found.folder == str(home.site / "onnxruntime")
+    assert home.finding() is None
 
-    def test_an_interpreter_that_is_not_there_does_not_start(
-        self, tmp_path: Path
-    ) -> None:
-        python = str(tmp_path / "python")
-        what = f"{python} does not start: No such file or directory"
-        assert [*look_at(python).findings({})] == [Finding(what)]
 
-    def test_an_environment_without_numpy_needs_it(self, tmp_path: Path) -> None:
-        home = Home(tmp_path / "home", numpy=False).healthy()
-        command = 'PYTHON -m pip install "numpy>=1.26"'
-        assert home.finding() == ("PYTHON: numpy is not installed", command)
-        cure = f"install it: {sys.executable} -m pip install numpy"
-        fault = f"a lane needs numpy, which is not installed; {cure}"
-        assert look_at(home.python).fault == fault
+@pytest.mark.slow
+def test_one_wheel_owns_the_module_whatever_is_beside_it(
+    home: Home, tmp_path: Path
+) -> None:
+    home.healthy()
+    # pip leaves such a folder on Windows.
+    home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
+    # Another owner is behind it on the path.
+    behind = Home(tmp_path / "behind")
+    behind.module()
+    behind.own("onnxruntime-openvino", "1.24.1")
+    script = Path(home.python).read_text(encoding="utf-8")
+    script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
+    # The environment prints at its start.
+    script = script.replace("\n", "\necho hello\n", 1)
+    Path(home.python).write_text(script, encoding="utf-8")
+    assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
+
+
+@pytest.mark.slow
+def test_distributions_that_share_no_file_are_healthy(home: Home) -> None:
+    home.healthy()
+    folder = "onnxruntime_extra-1.dist-info"
+    home.write(f"{folder}/METADATA", "Name: onnxruntime-extra\nVersion: 1")
+    home.write(f"{folder}/RECORD", "onnxruntime/capi/extra.so,,")
+    home.write("onnxruntime/capi/extra.so", "")
+    names = [wheel.name for wheel in look_at(home.python).wheels]
+    assert names == ["onnxruntime", "onnxruntime-extra"]
+    assert home.finding() is None
+
+
+def test_an_interpreter_that_is_not_there_does_not_start(tmp_path: Path) -> None:
+    python = str(tmp_path / "python")
+    what = f"{python} does not start: No such file or directory"
+    assert [*look_at(python).findings({})] == [Finding(what)]
+
+
+def test_an_environment_without_numpy_needs_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", numpy=False).healthy()
+    command = 'PYTHON -m pip install "numpy>=1.26"'
+    assert home.finding() == ("PYTHON: numpy is not installed", command)
+    cure = f"install it: {sys.executable} -m pip install numpy"
+    fault = f"a lane needs numpy, which is not installed; {cure}"
+    assert look_at(home.python).fault == fault
 
 
 NAMES: tuple[str, ...] = ("Gather", "GatherElements", "GatherND")
@@ -573,48 +576,50 @@ code = 1
 )
 
 
-class TestProviders:
-    def test_each_case_is_one_node(self) -> None:
-        assert tuple(case.name for case in CASES) == NAMES
-        for case in CASES:
-            model = descriptor_model(case.descriptor, case.out_of_range)
-            assert [node.op_type for node in model.graph.node] == [case.name]
+def test_each_case_is_one_node() -> None:
+    assert tuple(case.name for case in CASES) == NAMES
+    for case in CASES:
+        model = descriptor_model(case.descriptor, case.out_of_range)
+        assert [node.op_type for node in model.graph.node] == [case.name]
 
-    @pytest.mark.parametrize("tried", quick_alone(["wrong elements", "cuda"], TRIED))
-    def test_what_is_wrong_with_providers(self, home: Home, tried: str) -> None:
-        row = TRIED[tried]
-        expected = {**({"cpu": ALL} if row.has_cpu else {}), **row.states}
-        checkup = examine(python=home.healthy(row.change).python)
-        assert states(checkup) == expected
-        told = [(f"PYTHON: {line(row.what)}", line(row.command))] if row.what else []
-        assert (home.told(checkup.findings), checkup.exit_code) == (told, row.code)
-        for one in checkup.environments[0].providers:
-            assert one.runs == ("PASS" in expected[one.info.name].values())
-            for nodes, result in one.results.items():
-                if result.state == "PASS":
-                    assert result.nodes == tuple(nodes.split())
-                if result.state == "NOT-RUN":
-                    first = nodes.split()[0]
-                    assert result.reason == (
-                        f"{one.info.provider} must run every node, but {first}"
-                        f" ({first}) runs on {CPU}"
-                    )
 
-    @pytest.mark.slow
-    def test_without_any_onnx_runtime_the_exit_code_is_3(self, home: Home) -> None:
-        checkup = examine(python=home.python)
-        assert states(checkup) == {"cpu": {}}
-        assert (len(checkup.findings), checkup.exit_code) == (1, 3)
+@pytest.mark.parametrize("tried", quick_alone(["wrong elements", "cuda"], TRIED))
+def test_what_is_wrong_with_providers(home: Home, tried: str) -> None:
+    row = TRIED[tried]
+    expected = {**({"cpu": ALL} if row.has_cpu else {}), **row.states}
+    checkup = examine(python=home.healthy(row.change).python)
+    assert states(checkup) == expected
+    told = [(f"PYTHON: {line(row.what)}", line(row.command))] if row.what else []
+    assert (home.told(checkup.findings), checkup.exit_code) == (told, row.code)
+    for one in checkup.environments[0].providers:
+        assert one.runs == ("PASS" in expected[one.info.name].values())
+        for nodes, result in one.results.items():
+            if result.state == "PASS":
+                assert result.nodes == tuple(nodes.split())
+            if result.state == "NOT-RUN":
+                first = nodes.split()[0]
+                assert result.reason == (
+                    f"{one.info.provider} must run every node, but {first}"
+                    f" ({first}) runs on {CPU}"
+                )
 
-    @pytest.mark.slow
-    def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        other = Home(tmp_path / "other").healthy()
-        checkup = examine({"cpu@other": other.python}, python=home.python)
-        assert states(checkup, 1) == {"cpu@other": ALL}
-        assert home.told(checkup.findings) == [(f"PYTHON: {NONE}", INSTALL)]
-        assert checkup.exit_code == 1
+
+@pytest.mark.slow
+def test_without_any_onnx_runtime_the_exit_code_is_3(home: Home) -> None:
+    checkup = examine(python=home.python)
+    assert states(checkup) == {"cpu": {}}
+    assert (len(checkup.findings), checkup.exit_code) == (1, 3)
+
+
+@pytest.mark.slow
+def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
+    home: Home, tmp_path: Path
+) -> None:
+    other = Home(tmp_path / "other").healthy()
+    checkup = examine({"cpu@other": other.python}, python=home.python)
+    assert states(checkup, 1) == {"cpu@other": ALL}
+    assert home.told(checkup.findings) == [(f"PYTHON: {NONE}", INSTALL)]
+    assert checkup.exit_code == 1
 
 
 NO_LIBRARY = """
@@ -649,198 +654,204 @@ lane opencv needs OpenCV, which is not installed (no module cv2); run PYTHON
 *PROVIDERS_LACK, OPENCV_LACKS = rows_of(LACKING)
 
 
-class TestLanes:
-    @pytest.mark.parametrize(
-        ("elsewhere", "said"),
-        quick_alone([OPENCV_LACKS], [*PROVIDERS_LACK, OPENCV_LACKS]),
+@pytest.mark.parametrize(
+    ("elsewhere", "said"),
+    quick_alone([OPENCV_LACKS], [*PROVIDERS_LACK, OPENCV_LACKS]),
+)
+def test_what_a_lane_elsewhere_lacks(
+    home: Home, tmp_path: Path, elsewhere: str, said: str
+) -> None:
+    here = Home(tmp_path / "here").healthy()
+    lane, _, runtime = elsewhere.partition(", ")
+    if runtime:
+        home.healthy()
+    checkup = examine({lane: home.python}, python=here.python)
+    what, _, command = said.partition(" -> ")
+    expected = f"PYTHON: {lane}: {what}", command or None
+    assert home.told(checkup.findings) == [expected]
+    assert checkup.exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_wheel_does_not_replace_that_of_this_environment() -> None:
+    checkup = examine({"openvino": sys.executable})
+    found = [one for one in checkup.findings if ": openvino: " in one.what]
+    assert [finding.command for finding in found] == [
+        "python3 -m venv ../openvino && ../openvino/bin/pip install"
+        " onnxruntime-openvino numpy && onnxgather doctor"
+        " --lane openvino=../openvino/bin/python"
+    ]
+
+
+@pytest.mark.slow
+def test_an_interpreter_that_does_not_start(home: Home) -> None:
+    checkup = examine({"cpu@old": "/none/python"}, python=home.healthy().python)
+    what = "/none/python does not start: No such file or directory"
+    assert checkup.findings == (Finding(what),)
+    assert checkup.exit_code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lane", "name", "command"),
+    [
+        ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
+        ("qnn", "QNN", None),  # as it exists on Windows only
+        ("XyzExecutionProvider", "Xyz", None),
+    ],
+)
+def test_a_plugin_library_that_does_not_load_is_a_finding(
+    home: Home, lane: str, name: str, command: str | None
+) -> None:
+    home.healthy(NO_LIBRARY)
+    checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
+    what = (
+        f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
+        " load: no /none/lib.so"
     )
-    def test_what_a_lane_elsewhere_lacks(
-        self, home: Home, tmp_path: Path, elsewhere: str, said: str
-    ) -> None:
-        here = Home(tmp_path / "here").healthy()
-        lane, _, runtime = elsewhere.partition(", ")
-        if runtime:
-            home.healthy()
-        checkup = examine({lane: home.python}, python=here.python)
-        what, _, command = said.partition(" -> ")
-        expected = f"PYTHON: {lane}: {what}", command or None
-        assert home.told(checkup.findings) == [expected]
-        assert checkup.exit_code == 1
+    assert home.told(checkup.findings) == [(what, command)]
 
-    @pytest.mark.slow
-    def test_a_wheel_does_not_replace_that_of_this_environment(self) -> None:
-        checkup = examine({"openvino": sys.executable})
-        found = [one for one in checkup.findings if ": openvino: " in one.what]
-        assert [finding.command for finding in found] == [
-            "python3 -m venv ../openvino && ../openvino/bin/pip install"
-            " onnxruntime-openvino numpy && onnxgather doctor"
-            " --lane openvino=../openvino/bin/python"
-        ]
 
-    @pytest.mark.slow
-    def test_an_interpreter_that_does_not_start(self, home: Home) -> None:
-        checkup = examine({"cpu@old": "/none/python"}, python=home.healthy().python)
-        what = "/none/python does not start: No such file or directory"
-        assert checkup.findings == (Finding(what),)
-        assert checkup.exit_code == 1
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("lane", "name", "command"),
-        [
-            ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
-            ("qnn", "QNN", None),  # as it exists on Windows only
-            ("XyzExecutionProvider", "Xyz", None),
-        ],
+@pytest.mark.slow
+def test_a_plugin_without_a_device_is_a_finding(home: Home) -> None:
+    home.healthy(
+        "def get_ep_devices(): return []\ndef"
+        " register_execution_provider_library(*_): pass\n"
     )
-    def test_a_plugin_library_that_does_not_load_is_a_finding(
-        self, home: Home, lane: str, name: str, command: str | None
-    ) -> None:
-        home.healthy(NO_LIBRARY)
-        checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
-        what = (
-            f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
-            " load: no /none/lib.so"
-        )
-        assert home.told(checkup.findings) == [(what, command)]
+    home.write("lib.so", "")
+    library = str(home.site / "lib.so")
+    checkup = examine(plugins={"webgpu": library}, python=home.python)
+    what = (
+        "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
+        " offers no device for it"
+    )
+    assert home.told(checkup.findings) == [(what, None)]
 
-    @pytest.mark.slow
-    def test_a_plugin_without_a_device_is_a_finding(self, home: Home) -> None:
-        home.healthy(
-            "def get_ep_devices(): return []\ndef"
-            " register_execution_provider_library(*_): pass\n"
-        )
-        home.write("lib.so", "")
-        library = str(home.site / "lib.so")
-        checkup = examine(plugins={"webgpu": library}, python=home.python)
-        what = (
-            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
-            " offers no device for it"
-        )
-        assert home.told(checkup.findings) == [(what, None)]
 
-    def test_the_devices_of_a_lane_are_told(self, home: Home) -> None:
-        home.healthy("""
+def test_the_devices_of_a_lane_are_told(home: Home) -> None:
+    home.healthy("""
 def device(ep, kind, vendor):
     about = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
     return Any_(ep_name=ep + "ExecutionProvider", device=about)
 def get_ep_devices():
     return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
 """)  # noqa: E501
-        text = str(examine(python=home.python))
-        assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
+    text = str(examine(python=home.python))
+    assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
 
-    @pytest.mark.slow
-    def test_a_plugin_does_not_hide_the_provider_that_is_listed(
-        self, home: Home
-    ) -> None:
-        home.healthy(NO_LIBRARY)
-        checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
-        assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
-        what = (
-            "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
-            " load: no /none/lib.so"
-        )
-        assert home.told(checkup.findings) == [(what, None)]
 
-    @pytest.mark.slow
-    def test_a_lane_in_this_environment_is_not_asked_twice(self, home: Home) -> None:
-        checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
-        assert states(checkup) == {"cpu@own": ALL}
-
-    @pytest.mark.slow
-    def test_a_lane_on_a_shared_library_is_examined(
-        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "host").mkdir()
-        library = library_of(tmp_path / "host", monkeypatch, RUNTIME)
-        lanes = {"cpu@library": library, "webgpu@library": library}
-        checkup = examine(lanes, python=home.healthy().python)
-        assert states(checkup, 1) == {"cpu@library": ALL, "webgpu@library": {}}
-        found = checkup.environments[1]
-        assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
-        what = (
-            f"{library}: webgpu@library: WebGpuExecutionProvider is not available"
-            " (available: CPUExecutionProvider); install onnxruntime-webgpu, or run"
-            " scripts/directml/setup.sh on Linux"
-        )
-        assert checkup.findings == (Finding(what),)
-
-    @pytest.mark.slow
-    def test_a_shared_library_that_does_not_load_is_a_finding(
-        self, home: Home, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("CXX", "/none/c++")
-        checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
-        what = (
-            "cpu@library: the host of a shared library must be compiled by /none/c++,"
-            " or what CXX names: /none/c++: No such file or directory"
-        )
-        assert checkup.findings == (Finding(what),)
-        assert (
-            "\n/none/lib.so: does not answer\n  cpu@library: does not start: "
-            in str(checkup)
-        )
-        assert checkup.exit_code == 1
-
-    @pytest.mark.slow
-    def test_a_host_that_was_made_is_examined(self, home: Home, cache: Path) -> None:
-        made = cache / "onnxgather" / "directml" / "run-runtime"
-        made.parent.mkdir(parents=True)
-        other = Home(made.parent / "other").healthy(
-            "PROVIDERS = ['DmlExecutionProvider', 'CPUExecutionProvider']\n"
-        )
-        made.write_text(f'#!/bin/sh\nexec "{other.python}" -u "{runtime.__file__}"\n')
-        made.chmod(0o755)
-        checkup = examine(python=home.healthy().python)
-        assert states(checkup) == {"cpu": ALL}
-        assert states(checkup, 1) == {"directml": ALL}
-        assert checkup.environments[1].python == str(made)
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-
-    NATIVE = (
-        "PYTHON: openvino: OpenVINOExecutionProvider is not available; the environment"
-        " has OpenVINO 2026.4.1 itself, which is no provider of ONNX Runtime, and whose"
-        " lane is openvino-runtime: --lane openvino-runtime=PYTHON"
+@pytest.mark.slow
+def test_a_plugin_does_not_hide_the_provider_that_is_listed(home: Home) -> None:
+    home.healthy(NO_LIBRARY)
+    checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
+    assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
+    what = (
+        "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
+        " load: no /none/lib.so"
     )
+    assert home.told(checkup.findings) == [(what, None)]
 
-    def test_native_openvino_is_told_by_its_own_lane(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        here = Home(tmp_path / "here").healthy()
-        home.write("openvino/__init__.py", "")
-        home.write(
-            "openvino-2026.4.1.dist-info/METADATA",
-            "Metadata-Version: 2.1\nName: openvino\nVersion: 2026.4.1\n",
-        )
-        checkup = examine({"openvino": home.python}, python=here.python)
-        command = "onnxgather doctor --lane openvino-runtime=PYTHON"
-        assert home.told(checkup.findings) == [(self.NATIVE, command)]
-        assert checkup.environments[1].runtimes == ("openvino-runtime",)
 
-    def test_runtimes_behind_adapters_are_tried(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        right = "gather = lambda data, indices: data[indices.reshape(3)].reshape(3)"
-        change = f"""
+@pytest.mark.slow
+def test_a_lane_in_this_environment_is_not_asked_twice(home: Home) -> None:
+    checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
+    assert states(checkup) == {"cpu@own": ALL}
+
+
+@pytest.mark.slow
+def test_a_lane_on_a_shared_library_is_examined(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "host").mkdir()
+    library = library_of(tmp_path / "host", monkeypatch, RUNTIME)
+    lanes = {"cpu@library": library, "webgpu@library": library}
+    checkup = examine(lanes, python=home.healthy().python)
+    assert states(checkup, 1) == {"cpu@library": ALL, "webgpu@library": {}}
+    found = checkup.environments[1]
+    assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
+    what = (
+        f"{library}: webgpu@library: WebGpuExecutionProvider is not available"
+        " (available: CPUExecutionProvider); install onnxruntime-webgpu, or run"
+        " scripts/directml/setup.sh on Linux"
+    )
+    assert checkup.findings == (Finding(what),)
+
+
+@pytest.mark.slow
+def test_a_shared_library_that_does_not_load_is_a_finding(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/none/c++")
+    checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
+    what = (
+        "cpu@library: the host of a shared library must be compiled by /none/c++,"
+        " or what CXX names: /none/c++: No such file or directory"
+    )
+    assert checkup.findings == (Finding(what),)
+    assert "\n/none/lib.so: does not answer\n  cpu@library: does not start: " in str(
+        checkup
+    )
+    assert checkup.exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_host_that_was_made_is_examined(home: Home, cache: Path) -> None:
+    made = cache / "onnxgather" / "directml" / "run-runtime"
+    made.parent.mkdir(parents=True)
+    other = Home(made.parent / "other").healthy(
+        "PROVIDERS = ['DmlExecutionProvider', 'CPUExecutionProvider']\n"
+    )
+    made.write_text(f'#!/bin/sh\nexec "{other.python}" -u "{runtime.__file__}"\n')
+    made.chmod(0o755)
+    checkup = examine(python=home.healthy().python)
+    assert states(checkup) == {"cpu": ALL}
+    assert states(checkup, 1) == {"directml": ALL}
+    assert checkup.environments[1].python == str(made)
+    assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+
+NATIVE = (
+    "PYTHON: openvino: OpenVINOExecutionProvider is not available; the environment"
+    " has OpenVINO 2026.4.1 itself, which is no provider of ONNX Runtime, and whose"
+    " lane is openvino-runtime: --lane openvino-runtime=PYTHON"
+)
+
+
+def test_native_openvino_is_told_by_its_own_lane(home: Home, tmp_path: Path) -> None:
+    here = Home(tmp_path / "here").healthy()
+    home.write("openvino/__init__.py", "")
+    home.write(
+        "openvino-2026.4.1.dist-info/METADATA",
+        "Metadata-Version: 2.1\nName: openvino\nVersion: 2026.4.1\n",
+    )
+    checkup = examine({"openvino": home.python}, python=here.python)
+    command = "onnxgather doctor --lane openvino-runtime=PYTHON"
+    assert home.told(checkup.findings) == [(NATIVE, command)]
+    assert checkup.environments[1].runtimes == ("openvino-runtime",)
+
+
+def test_runtimes_behind_adapters_are_tried(home: Home, tmp_path: Path) -> None:
+    right = "gather = lambda data, indices: data[indices.reshape(3)].reshape(3)"
+    change = f"""
         {right}
         del ran
         import atexit
         atexit.register(lambda: os._exit(3))
         """
-        adapter = planted(tmp_path, change)
-        checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
-        lines = str(checkup).splitlines()
-        start = "  mine: starts, version 1.2.3"
-        if sys.platform == "linux":
-            start = f"{start}; answers, but then ended with exit code 3 at exit"
-        position = lines.index(start)
-        assert lines[position + 1] == "    Gather: PASS"
-        assert checkup.exit_code == 1  # GatherND has another shape
-        assert len(checkup.findings) == 1
+    adapter = planted(tmp_path, change)
+    checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
+    lines = str(checkup).splitlines()
+    start = "  mine: starts, version 1.2.3"
+    if sys.platform == "linux":
+        start = f"{start}; answers, but then ended with exit code 3 at exit"
+    position = lines.index(start)
+    assert lines[position + 1] == "    Gather: PASS"
+    assert checkup.exit_code == 1  # GatherND has another shape
+    assert len(checkup.findings) == 1
 
-    def test_both_runs_of_a_runtime_count(self, home: Home, tmp_path: Path) -> None:
-        change = """
+
+def test_both_runs_of_a_runtime_count(home: Home, tmp_path: Path) -> None:
+    change = """
         RUNS = []
         def gather(data, indices):
             RUNS.append(0)
@@ -848,19 +859,20 @@ def get_ep_devices():
             return output if len(RUNS) % 2 else output + np.float32(1)
         del ran
         """
-        adapter = planted(tmp_path, change)
-        checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
-        lines = str(checkup).splitlines()
-        position = lines.index("  mine: starts, version 1.2.3")
-        assert lines[position + 1].startswith("    Gather: DIFF 3 of 3 elements differ")
+    adapter = planted(tmp_path, change)
+    checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
+    lines = str(checkup).splitlines()
+    position = lines.index("  mine: starts, version 1.2.3")
+    assert lines[position + 1].startswith("    Gather: DIFF 3 of 3 elements differ")
 
-    def test_an_unknown_provider_is_refused(self) -> None:
-        with pytest.raises(
-            ProviderError,
-            match=r"^provider must be one of .*, cpu, .*, got 'cqu'; a lane on a"
-            r" runtime of your own needs --adapter cqu=FILE\.py$",
-        ):
-            examine({"cqu": "python"})
+
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(
+        ProviderError,
+        match=r"^provider must be one of .*, cpu, .*, got 'cqu'; a lane on a"
+        r" runtime of your own needs --adapter cqu=FILE\.py$",
+    ):
+        examine({"cqu": "python"})
 
 
 CHECKUP = """
@@ -985,82 +997,79 @@ class TestText:
         assert json.loads(msgspec.json.encode(self.CHECKUP)) == json.loads(CHECKUP)
 
 
-class TestThisEnvironment:
-    def test_it_is_healthy_and_onnxruntime_stays_out(self) -> None:
-        """The only run of the command on this environment."""
-        code = (
-            "import sys\n"
-            "from onnxgather.cli import main\n"
-            "try: main(['doctor', '--json'])\n"
-            "finally: assert 'onnxruntime' not in sys.modules\n"
-        )
-        said = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, check=True
-        )
-        checkup = msgspec.json.decode(said.stdout, type=Checkup)
-        assert checkup.onnxgather == og.__version__
-        assert states(checkup)["cpu"] == ALL
-        found = checkup.environments[0]
-        (owner,) = found.wheels
-        assert (
-            owner.version
-            == distribution(owner.name).version
-            == found.versions["onnxruntime"]
-        )
-        assert (owner.missing, found.shared) == (0, 0)
-        assert owner.files > 100
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-        if kernels.operators_library() is not None:
-            assert checkup.kernels == "run in Python and in ONNX Runtime"
+def test_it_is_healthy_and_onnxruntime_stays_out() -> None:
+    """The only run of the command on this environment."""
+    code = (
+        "import sys\n"
+        "from onnxgather.cli import main\n"
+        "try: main(['doctor', '--json'])\n"
+        "finally: assert 'onnxruntime' not in sys.modules\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    checkup = msgspec.json.decode(said.stdout, type=Checkup)
+    assert checkup.onnxgather == og.__version__
+    assert states(checkup)["cpu"] == ALL
+    found = checkup.environments[0]
+    (owner,) = found.wheels
+    assert (
+        owner.version
+        == distribution(owner.name).version
+        == found.versions["onnxruntime"]
+    )
+    assert (owner.missing, found.shared) == (0, 0)
+    assert owner.files > 100
+    assert (checkup.findings, checkup.exit_code) == ((), 0)
+    if kernels.operators_library() is not None:
+        assert checkup.kernels == "run in Python and in ONNX Runtime"
 
-    def test_kernels_that_are_not_there_are_no_finding(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
-        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
-        monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
-        why = tmp_path / "why.txt"
-        monkeypatch.setattr(kernels, "_WHY_NOT", why)
-        lost = "they are not beside onnxgather's modules; install onnxgather once more"
-        assert try_kernels() == (f"none, as {lost}", False)
-        why.write_text(
-            "the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8"
-        )
-        failed = "the C compiler failed: 3: error: no Python.h; mend that"
-        assert try_kernels() == (
-            f"none, as they were not built with onnxgather, as {failed}",
-            False,
-        )
-        monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
-        assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
 
-    @pytest.mark.slow
-    def test_kernels_that_are_broken_are_a_finding(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        if kernels.operators_library() is None:
-            pytest.skip("the native kernels are not built")
-        broken = tmp_path / "broken.so"
-        broken.write_text("no library", encoding="utf-8")
-        monkeypatch.setattr(kernels, "_OPERATORS", broken)
-        monkeypatch.setattr(
-            doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))
-        )
-        checkup = examine()
-        (finding,) = checkup.findings
-        assert finding == Finding(f"native kernels: {checkup.kernels}")
-        assert str(checkup).splitlines()[1] == finding.what
-        assert finding.what.startswith(
-            "native kernels: the Python module gathers other elements than the"
-            " reference; the operators of ONNX Runtime: CPUExecutionProvider must run"
-            " onnxgather's own operators, but their library does not load: "
-        )
-        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
-        said, wrong = try_kernels()
-        assert said.startswith(
-            "the Python module does not load; the operators of ONNX Runtime: "
-        )
-        assert wrong
+def test_kernels_that_are_not_there_are_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
+    monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+    monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
+    why = tmp_path / "why.txt"
+    monkeypatch.setattr(kernels, "_WHY_NOT", why)
+    lost = "they are not beside onnxgather's modules; install onnxgather once more"
+    assert try_kernels() == (f"none, as {lost}", False)
+    why.write_text("the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8")
+    failed = "the C compiler failed: 3: error: no Python.h; mend that"
+    assert try_kernels() == (
+        f"none, as they were not built with onnxgather, as {failed}",
+        False,
+    )
+    monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+    assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
+
+
+@pytest.mark.slow
+def test_kernels_that_are_broken_are_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernels.operators_library() is None:
+        pytest.skip("the native kernels are not built")
+    broken = tmp_path / "broken.so"
+    broken.write_text("no library", encoding="utf-8")
+    monkeypatch.setattr(kernels, "_OPERATORS", broken)
+    monkeypatch.setattr(
+        doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))
+    )
+    checkup = examine()
+    (finding,) = checkup.findings
+    assert finding == Finding(f"native kernels: {checkup.kernels}")
+    assert str(checkup).splitlines()[1] == finding.what
+    assert finding.what.startswith(
+        "native kernels: the Python module gathers other elements than the"
+        " reference; the operators of ONNX Runtime: CPUExecutionProvider must run"
+        " onnxgather's own operators, but their library does not load: "
+    )
+    monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+    said, wrong = try_kernels()
+    assert said.startswith(
+        "the Python module does not load; the operators of ONNX Runtime: "
+    )
+    assert wrong
 
 
 def test_directml_itself_is_examined_in_a_folder_of_ones_own(tmp_path: Path) -> None:

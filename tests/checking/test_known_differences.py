@@ -89,89 +89,99 @@ OTHERS = """\
 """Fields with which an entry is about something else."""
 
 
-class TestKnownDifferences:
-    WILD = ran([(1, 2), (0, 0)], ZEROS)
-    REFUSED = ran(None, ZEROS, "out of bounds")
+WILD = ran([(1, 2), (0, 0)], ZEROS)
+REFUSED = ran(None, ZEROS, "out of bounds")
 
-    def test_a_known_difference_is_shown_as_such(self) -> None:
-        found = only(case(0, 7), self.WILD, known=(KNOWN,))
-        assert (found.state, found.found) == ("KNOWN", "DIFF")
-        assert found.known == "It answers with zeros. (https://example.org/1)"
-        assert found.reason is not None
-        assert found.reason.startswith("must refuse, but returned zeros")
 
-    def test_a_known_difference_that_passes_is_a_finding(self) -> None:
-        found = only(case(0, 7), self.REFUSED, known=(KNOWN,))
-        assert found.state == "FIXED"
-        assert found.reason == "passes, although it is a known difference"
+def test_a_known_difference_is_shown_as_such() -> None:
+    found = only(case(0, 7), WILD, known=(KNOWN,))
+    assert (found.state, found.found) == ("KNOWN", "DIFF")
+    assert found.known == "It answers with zeros. (https://example.org/1)"
+    assert found.reason is not None
+    assert found.reason.startswith("must refuse, but returned zeros")
 
-    def test_a_known_difference_that_sometimes_passes_is_no_finding(self) -> None:
-        sometimes = structs.replace(KNOWN, sometimes=True)
-        assert only(case(0, 7), self.REFUSED, known=(sometimes,)).state == "PASS"
-        assert only(case(0, 7), self.WILD, known=(sometimes,)).state == "KNOWN"
 
-    def test_another_state_is_not_covered(self) -> None:
-        assert (
-            only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state
-            == "ERROR"
-        )
+def test_a_known_difference_that_passes_is_a_finding() -> None:
+    found = only(case(0, 7), REFUSED, known=(KNOWN,))
+    assert found.state == "FIXED"
+    assert found.reason == "passes, although it is a known difference"
 
-    ANSWERS: dict[str, Answer] = {
-        "elsewhere": ELSEWHERE,
-        "died": Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV"),
-        "no memory": ran(None, None, "no memory"),
-        "no memory in two lines": ran(None, None, "no\nmemory"),
-        "nan": ran([[5, 6], [float("nan"), 2]]),
-    }
 
-    @pytest.mark.parametrize("row", PARTS.splitlines())
-    def test_every_part_of_what_is_found_must_hold(self, row: str) -> None:
-        given, pattern, state = row.split(" | ")
-        answer, found = self.ANSWERS[given], json.loads(pattern)
-        entry = known_with(cases=[{}], found=[found])
-        assert only(case(2, 0), answer, known=(entry,)).state == state
-        either = known_with(cases=[{}], found=[{"kind": "shape"}, found])
-        assert only(case(2, 0), answer, known=(either,)).state == state
+def test_a_known_difference_that_sometimes_passes_is_no_finding() -> None:
+    sometimes = structs.replace(KNOWN, sometimes=True)
+    assert only(case(0, 7), REFUSED, known=(sometimes,)).state == "PASS"
+    assert only(case(0, 7), WILD, known=(sometimes,)).state == "KNOWN"
 
-    def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
-        found = (ResultPattern(ResultKind.NOT_STARTED),)
-        anything = structs.replace(KNOWN, cases=(CasePattern(),), found=found)
-        absent = LaneInfo(
-            "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
-        )
-        (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
-        assert only.results == (
-            Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),
-        )
 
-    @pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
-    def test_an_unreadable_version_is_in_no_range(self, version: str) -> None:
-        info = LaneInfo("stub", KNOWN.provider, {"onnxruntime": version})
-        assert not KNOWN.is_about(case(0, 7), info)
+def test_another_state_is_not_covered() -> None:
+    assert (
+        only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state
+        == "ERROR"
+    )
 
-    @pytest.mark.parametrize("change", OTHERS.splitlines())
-    def test_every_part_of_a_pattern_must_hold(self, change: str) -> None:
-        other = known_with(**json.loads(change))
-        assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
-        assert only(case(0, 7), self.WILD, known=(other, KNOWN)).state == "KNOWN"
 
-    def test_every_runtime_that_is_no_provider_has_known_differences(self) -> None:
-        providers = {known.provider for known in known_differences()}
-        assert OTHER_RUNTIMES.keys() <= providers
+ANSWERS: dict[str, Answer] = {
+    "elsewhere": ELSEWHERE,
+    "died": Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV"),
+    "no memory": ran(None, None, "no memory"),
+    "no memory in two lines": ran(None, None, "no\nmemory"),
+    "nan": ran([[5, 6], [float("nan"), 2]]),
+}
 
-    def test_every_known_difference_has_provider_reason_and_link(self) -> None:
-        for known in known_differences():
-            is_provider = known.provider.endswith("ExecutionProvider")
-            assert is_provider or known.provider in OTHER_RUNTIMES
-            assert known.reason.endswith(".")
-            assert known.link.startswith(("https://github.com/", "measured "))
-            assert known.cases
-            assert known.found
-            for found in known.found:
-                assert KINDS[found.kind][0] in ("DIFF", "ERROR", "NOT-RUN")
-                if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
-                    assert found.breakdown
-                    assert found.detail
+
+@pytest.mark.parametrize("row", PARTS.splitlines())
+def test_every_part_of_what_is_found_must_hold(row: str) -> None:
+    given, pattern, state = row.split(" | ")
+    answer, found = ANSWERS[given], json.loads(pattern)
+    entry = known_with(cases=[{}], found=[found])
+    assert only(case(2, 0), answer, known=(entry,)).state == state
+    either = known_with(cases=[{}], found=[{"kind": "shape"}, found])
+    assert only(case(2, 0), answer, known=(either,)).state == state
+
+
+def test_nothing_is_known_of_a_lane_that_did_not_start() -> None:
+    found = (ResultPattern(ResultKind.NOT_STARTED),)
+    anything = structs.replace(KNOWN, cases=(CasePattern(),), found=found)
+    absent = LaneInfo(
+        "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
+    )
+    (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
+    assert only.results == (
+        Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),
+    )
+
+
+@pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
+def test_an_unreadable_version_is_in_no_range(version: str) -> None:
+    info = LaneInfo("stub", KNOWN.provider, {"onnxruntime": version})
+    assert not KNOWN.is_about(case(0, 7), info)
+
+
+@pytest.mark.parametrize("change", OTHERS.splitlines())
+def test_every_part_of_a_pattern_must_hold(change: str) -> None:
+    other = known_with(**json.loads(change))
+    assert only(case(0, 7), WILD, known=(other,)).state == "DIFF"
+    assert only(case(0, 7), WILD, known=(other, KNOWN)).state == "KNOWN"
+
+
+def test_every_runtime_that_is_no_provider_has_known_differences() -> None:
+    providers = {known.provider for known in known_differences()}
+    assert OTHER_RUNTIMES.keys() <= providers
+
+
+def test_every_known_difference_has_provider_reason_and_link() -> None:
+    for known in known_differences():
+        is_provider = known.provider.endswith("ExecutionProvider")
+        assert is_provider or known.provider in OTHER_RUNTIMES
+        assert known.reason.endswith(".")
+        assert known.link.startswith(("https://github.com/", "measured "))
+        assert known.cases
+        assert known.found
+        for found in known.found:
+            assert KINDS[found.kind][0] in ("DIFF", "ERROR", "NOT-RUN")
+            if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
+                assert found.breakdown
+                assert found.detail
 
 
 def test_a_known_difference_may_be_of_a_runtime_and_of_its_version() -> None:

@@ -111,246 +111,252 @@ GATHER_ND1: FLOAT32 1x5x4, INT64 5x1x1, FLOAT32 1x5x1, 2, 3, 1
 """  # noqa: E501
 
 
-class TestDescriptors:
-    def test_gather_pads_to_the_largest_rank(self, tmp_path: Path) -> None:
-        path = save(tmp_path, GATHER.replace("Gather", "Gather <axis=-1>"))
-        case = case_of_node(path, "gather", {"ids": IDS})
-        assert isinstance(case, DescriptorCase)
-        wanted = "GATHER: FLOAT32 5x4, INT64 1x3, FLOAT32 5x3, 1, 1"
-        assert case.descriptor == descriptor(wanted)
-        assert output(case).tolist() == DATA[:, [3, 1, 0]].tolist()
-        assert case.name == f"{path}: main graph: node 'gather'"
-        assert case.out_of_range == "error"
+def test_gather_pads_to_the_largest_rank(tmp_path: Path) -> None:
+    path = save(tmp_path, GATHER.replace("Gather", "Gather <axis=-1>"))
+    case = case_of_node(path, "gather", {"ids": IDS})
+    assert isinstance(case, DescriptorCase)
+    wanted = "GATHER: FLOAT32 5x4, INT64 1x3, FLOAT32 5x3, 1, 1"
+    assert case.descriptor == descriptor(wanted)
+    assert output(case).tolist() == DATA[:, [3, 1, 0]].tolist()
+    assert case.name == f"{path}: main graph: node 'gather'"
+    assert case.out_of_range == "error"
 
-    @pytest.mark.parametrize(("graph", "expected"), rows_of(DESCRIPTORS))
-    def test_each_operator_has_its_descriptor(
-        self, tmp_path: Path, graph: str, expected: str
-    ) -> None:
-        case = case_of_node(save(tmp_path, graph), "gather", {})
-        assert isinstance(case, DescriptorCase)
-        assert case.descriptor == descriptor(expected)
 
-    def test_what_onnx_forbids_is_a_forbidden_node(self, tmp_path: Path) -> None:
-        graph = """() => (rows) <int64[3,1] ids = {0, 0, 0}> {
+@pytest.mark.parametrize(("graph", "expected"), rows_of(DESCRIPTORS))
+def test_each_operator_has_its_descriptor(
+    tmp_path: Path, graph: str, expected: str
+) -> None:
+    case = case_of_node(save(tmp_path, graph), "gather", {})
+    assert isinstance(case, DescriptorCase)
+    assert case.descriptor == descriptor(expected)
+
+
+def test_what_onnx_forbids_is_a_forbidden_node(tmp_path: Path) -> None:
+    graph = """() => (rows) <int64[3,1] ids = {0, 0, 0}> {
             [gather] rows = GatherND <batch_dims=1> (table, ids)
         }"""
-        case = case_of_node(save(tmp_path, graph), "gather", {})
-        assert isinstance(case, NodeCase)
-        assert case.node == ForbiddenNode(
-            "GatherND",
-            {"batch_dims": 1},
-            (3,),
-            "the first batch_dims (1) sizes of indices must be those of data, [5],"
-            " got [3]",
-        )
+    case = case_of_node(save(tmp_path, graph), "gather", {})
+    assert isinstance(case, NodeCase)
+    assert case.node == ForbiddenNode(
+        "GatherND",
+        {"batch_dims": 1},
+        (3,),
+        "the first batch_dims (1) sizes of indices must be those of data, [5], got [3]",
+    )
 
-    def test_a_node_that_no_descriptor_says_is_refused(self, tmp_path: Path) -> None:
-        graph = """() => (rows) <int64[2,1] ids = {0, 0}> {
+
+def test_a_node_that_no_descriptor_says_is_refused(tmp_path: Path) -> None:
+    graph = """() => (rows) <int64[2,1] ids = {0, 0}> {
             [gather] rows = GatherElements <axis=1> (table, ids)
         }"""
-        assert refusal(save(tmp_path, graph), "gather") == (
-            "node 'gather': IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (5),"
-            " as it is not at Axis, got 2"
-        )
-        graph = "() => (rows) { [gather] rows = Gather (table, ids) }"
-        empty = constant("ids", np.zeros(0, np.int64))
-        assert refusal(save(tmp_path, graph, table=(TABLE, empty)), "gather") == (
-            "node 'gather': Sizes[1] must be at least 1, got 0"
-        )
-
-    @pytest.mark.slow
-    @settings(max_examples=EXAMPLES // 50)  # each starts a worker
-    @given(cases(wild=False, packed=True))
-    def test_the_node_of_a_descriptors_model_computes_the_same(
-        self, tmp_path_factory: Any, case: Any
-    ) -> None:
-        model = og.to_onnx(case.desc, "error")
-        gather = next(n for n in model.graph.node if n.op_type.startswith("Gather"))
-        path = str(tmp_path_factory.mktemp("law") / "model.onnx")
-        Path(path).write_bytes(model.SerializeToString())
-        inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
-        found = case_of_node(path, gather.name, inputs)
-        assert (
-            output(found).tobytes()
-            == og.reference(case.desc, case.data, case.indices).tobytes()
-        )
+    assert refusal(save(tmp_path, graph), "gather") == (
+        "node 'gather': IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (5),"
+        " as it is not at Axis, got 2"
+    )
+    graph = "() => (rows) { [gather] rows = Gather (table, ids) }"
+    empty = constant("ids", np.zeros(0, np.int64))
+    assert refusal(save(tmp_path, graph, table=(TABLE, empty)), "gather") == (
+        "node 'gather': Sizes[1] must be at least 1, got 0"
+    )
 
 
-class TestWhereTheArraysComeFrom:
-    def test_inputs_that_other_nodes_compute_are_computed(self, tmp_path: Path) -> None:
-        graph = """(int64[n] ids) => (unrelated) {
+@pytest.mark.slow
+@settings(max_examples=EXAMPLES // 50)  # each starts a worker
+@given(cases(wild=False, packed=True))
+def test_the_node_of_a_descriptors_model_computes_the_same(
+    tmp_path_factory: Any, case: Any
+) -> None:
+    model = og.to_onnx(case.desc, "error")
+    gather = next(n for n in model.graph.node if n.op_type.startswith("Gather"))
+    path = str(tmp_path_factory.mktemp("law") / "model.onnx")
+    Path(path).write_bytes(model.SerializeToString())
+    inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
+    found = case_of_node(path, gather.name, inputs)
+    assert (
+        output(found).tobytes()
+        == og.reference(case.desc, case.data, case.indices).tobytes()
+    )
+
+
+def test_inputs_that_other_nodes_compute_are_computed(tmp_path: Path) -> None:
+    graph = """(int64[n] ids) => (unrelated) {
             one = Constant <value = int64 {1}> ()
             turned = Transpose (table)
             moved = Sub (ids, one)
             [gather] rows = Gather (turned, moved)
             unrelated = Log (ids)
         }"""
-        case = case_of_node(save(tmp_path, graph), "gather", {"ids": IDS})
-        assert case.data.tolist() == DATA.T.tolist()
-        assert case.indices.tolist() == [[2, 0, -1]]
+    case = case_of_node(save(tmp_path, graph), "gather", {"ids": IDS})
+    assert case.data.tolist() == DATA.T.tolist()
+    assert case.indices.tolist() == [[2, 0, -1]]
 
-    @pytest.mark.parametrize("opset", one_quick_in(3, [1, 7, 13]))
-    def test_inputs_computed_by_old_operator_sets_are_computed(
-        self, tmp_path: Path, opset: int
-    ) -> None:
-        graph = TURNED.replace("[n] ids", "[3] ids, float[5,4] table")
-        path = save(tmp_path, graph, opset=opset, ir_version=3)
-        case = case_of_node(path, "other", {"ids": IDS})
-        assert output(case).tolist() == DATA.T[IDS].tolist()
-        given_table = case_of_node(path, "other", {"ids": IDS, "table": DATA + 1})
-        assert output(given_table).tolist() == (DATA.T[IDS] + 1).tolist()
 
-    def test_any_value_may_be_given(self, tmp_path: Path) -> None:
-        graph = """(int64[n] ids) => (rows) {
+@pytest.mark.parametrize("opset", one_quick_in(3, [1, 7, 13]))
+def test_inputs_computed_by_old_operator_sets_are_computed(
+    tmp_path: Path, opset: int
+) -> None:
+    graph = TURNED.replace("[n] ids", "[3] ids, float[5,4] table")
+    path = save(tmp_path, graph, opset=opset, ir_version=3)
+    case = case_of_node(path, "other", {"ids": IDS})
+    assert output(case).tolist() == DATA.T[IDS].tolist()
+    given_table = case_of_node(path, "other", {"ids": IDS, "table": DATA + 1})
+    assert output(given_table).tolist() == (DATA.T[IDS] + 1).tolist()
+
+
+def test_any_value_may_be_given(tmp_path: Path) -> None:
+    graph = """(int64[n] ids) => (rows) {
             kept = Identity (ids)
             moved = Neg (kept)
             [gather] rows = Gather (table, moved)
         }"""
-        path = save(tmp_path, graph)
-        for name, wanted in (("kept", [[-3, -1, 0]]), ("moved", [[3, 1, 0]])):
-            assert case_of_node(path, "gather", {name: IDS}).indices.tolist() == wanted
+    path = save(tmp_path, graph)
+    for name, wanted in (("kept", [[-3, -1, 0]]), ("moved", [[3, 1, 0]])):
+        assert case_of_node(path, "gather", {name: IDS}).indices.tolist() == wanted
 
-    def test_branches_that_lead_there_see_the_outer_values(
-        self, tmp_path: Path
-    ) -> None:
-        graph = """(int64[n] ids, bool yes) => (rows) {
+
+def test_branches_that_lead_there_see_the_outer_values(tmp_path: Path) -> None:
+    graph = """(int64[n] ids, bool yes) => (rows) {
             moved = If (yes) <
                 then_branch = t () => (turned) { turned = Neg (ids) },
                 else_branch = e () => (turned) { turned = Neg (ids) }
             >
             rows = Gather (table, moved)
         }"""
-        inputs = {"ids": IDS, "yes": np.array(True)}
-        found = case_of_node(save(tmp_path, graph), "rows", inputs)
-        assert found.indices.tolist() == [[-3, -1, 0]]
-
-    @pytest.mark.slow
-    def test_external_data_is_found_beside_the_model(self, tmp_path: Path) -> None:
-        both = TURNED.replace("{", "{ [gather] rows = Gather (table, ids)")
-        path = save(tmp_path, both)
-        make_external(path, "data")
-        assert case_of_node(path, "gather", {"ids": IDS}).data.tolist() == DATA.tolist()
-        save(tmp_path, TURNED)
-        turned = case_of_node(path, "other", {"ids": IDS})
-        assert turned.data.tolist() == DATA.T.tolist()
-        Path(tmp_path, "data").unlink()
-        make_external(path, "more")
-        Path(tmp_path, "more").write_bytes(b"")
-        said = refusal(path, "other", {"ids": IDS})
-        assert said.startswith("node 'other': turned fails: ")
-
-    def test_the_nodes_before_the_gather_must_run(self, tmp_path: Path) -> None:
-        path = save(tmp_path, MOVED.replace("Neg", "NoSuchOperator"))
-        assert refusal(path, "gather", {"ids": IDS}).startswith(CANNOT)
+    inputs = {"ids": IDS, "yes": np.array(True)}
+    found = case_of_node(save(tmp_path, graph), "rows", inputs)
+    assert found.indices.tolist() == [[-3, -1, 0]]
 
 
-class TestRefusals:
-    def test_a_name_of_no_gather_is_refused(self, tmp_path: Path) -> None:
-        twice = """(int64[n] ids) => (d) {
+@pytest.mark.slow
+def test_external_data_is_found_beside_the_model(tmp_path: Path) -> None:
+    both = TURNED.replace("{", "{ [gather] rows = Gather (table, ids)")
+    path = save(tmp_path, both)
+    make_external(path, "data")
+    assert case_of_node(path, "gather", {"ids": IDS}).data.tolist() == DATA.tolist()
+    save(tmp_path, TURNED)
+    turned = case_of_node(path, "other", {"ids": IDS})
+    assert turned.data.tolist() == DATA.T.tolist()
+    Path(tmp_path, "data").unlink()
+    make_external(path, "more")
+    Path(tmp_path, "more").write_bytes(b"")
+    said = refusal(path, "other", {"ids": IDS})
+    assert said.startswith("node 'other': turned fails: ")
+
+
+def test_the_nodes_before_the_gather_must_run(tmp_path: Path) -> None:
+    path = save(tmp_path, MOVED.replace("Neg", "NoSuchOperator"))
+    assert refusal(path, "gather", {"ids": IDS}).startswith(CANNOT)
+
+
+def test_a_name_of_no_gather_is_refused(tmp_path: Path) -> None:
+    twice = """(int64[n] ids) => (d) {
             [same] a = Gather (table, ids)
             [same] b = Gather (table, ids)
             [neg] c = Neg (a)
             d = of.others.Gather (table, ids)
         }"""
-        path = save(tmp_path, twice)
-        assert refusal(path, "same", {"ids": IDS}) == "--node must be one of 'a', 'b'"
-        for name in ("neg", "other", "", "d"):
-            said = f"node {name!r} must be one of the model's 2 gathers"
-            assert refusal(path, name) == said
-        said = "node 'gathr' must be one of the model's 1 gathers; did you mean"
-        assert refusal(save(tmp_path, GATHER), "gathr") == f'{said} "gather"?'
-        path = save(tmp_path, "(int64[n] ids) => (n) { n = Neg (ids) }", table=())
-        assert refusal(path, "gather") == "the model must have a gather, got none"
+    path = save(tmp_path, twice)
+    assert refusal(path, "same", {"ids": IDS}) == "--node must be one of 'a', 'b'"
+    for name in ("neg", "other", "", "d"):
+        said = f"node {name!r} must be one of the model's 2 gathers"
+        assert refusal(path, name) == said
+    said = "node 'gathr' must be one of the model's 1 gathers; did you mean"
+    assert refusal(save(tmp_path, GATHER), "gathr") == f'{said} "gather"?'
+    path = save(tmp_path, "(int64[n] ids) => (n) { n = Neg (ids) }", table=())
+    assert refusal(path, "gather") == "the model must have a gather, got none"
 
-    @pytest.mark.parametrize(
-        ("outer", "where"),
-        [
-            (
-                "out = own.Rows (table, kept)",
-                "function Rows, called by",
-            ),
-            (
-                """[choose] out = If (yes) <
+
+@pytest.mark.parametrize(
+    ("outer", "where"),
+    [
+        (
+            "out = own.Rows (table, kept)",
+            "function Rows, called by",
+        ),
+        (
+            """[choose] out = If (yes) <
                     then_branch = t () => (rows) {[gather] rows = Gather (table, ids)},
                     else_branch = e () => (rows) {[gather] rows = Gather (table, ids)}
                 >""",
-                "then_branch of choose",
-            ),
-        ],
-    )
-    def test_a_gather_inside_another_node_needs_what_leads_to_that_node(
-        self, tmp_path: Path, outer: str, where: str
-    ) -> None:
-        gather = nodes_of("[gather] rows = Gather (table, ids)")
-        rows = function("Rows", ["table", "ids"], gather)
-        graph = f"""(int64[n] ids, bool yes, float[] rest) => (out) {{
+            "then_branch of choose",
+        ),
+    ],
+)
+def test_a_gather_inside_another_node_needs_what_leads_to_that_node(
+    tmp_path: Path, outer: str, where: str
+) -> None:
+    gather = nodes_of("[gather] rows = Gather (table, ids)")
+    rows = function("Rows", ["table", "ids"], gather)
+    graph = f"""(int64[n] ids, bool yes, float[] rest) => (out) {{
             kept = Identity (ids)
             unrelated = Neg (rest)
             {outer}
         }}"""
-        path = save(tmp_path, graph, rows)
-        case = case_of_node(path, "gather", {"ids": IDS, "yes": np.array(True)})
-        assert where in case.name
-        assert case.indices.tolist() == [IDS.tolist()]
+    path = save(tmp_path, graph, rows)
+    case = case_of_node(path, "gather", {"ids": IDS, "yes": np.array(True)})
+    assert where in case.name
+    assert case.indices.tolist() == [IDS.tolist()]
 
-    TYPES = (
-        "node 'gather': data must be of a type that DirectML gathers (FLOAT64, FLOAT32,"
-        " FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got"
-    )
 
-    @pytest.mark.parametrize("data_type", one_quick_in(2, ["BOOL", "STRING"]))
-    def test_a_data_type_that_directml_lacks_is_refused(
-        self, tmp_path: Path, data_type: str
-    ) -> None:
-        table = DATA.astype(bool if data_type == "BOOL" else str)
-        graph = GATHER.replace("ids)", f"ids, {data_type.lower()}[5,4] table)", 1)
-        path = save(tmp_path, graph, table=())
-        said = refusal(path, "gather", {"ids": IDS, "table": table})
-        assert said == f"{self.TYPES} {data_type}"
+TYPES = (
+    "node 'gather': data must be of a type that DirectML gathers (FLOAT64, FLOAT32,"
+    " FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got"
+)
 
-    def test_a_data_type_that_only_running_tells_is_refused(
-        self, tmp_path: Path
-    ) -> None:
-        graph = """(int64[n] ids) => (rows) {
+
+@pytest.mark.parametrize("data_type", one_quick_in(2, ["BOOL", "STRING"]))
+def test_a_data_type_that_directml_lacks_is_refused(
+    tmp_path: Path, data_type: str
+) -> None:
+    table = DATA.astype(bool if data_type == "BOOL" else str)
+    graph = GATHER.replace("ids)", f"ids, {data_type.lower()}[5,4] table)", 1)
+    path = save(tmp_path, graph, table=())
+    said = refusal(path, "gather", {"ids": IDS, "table": table})
+    assert said == f"{TYPES} {data_type}"
+
+
+def test_a_data_type_that_only_running_tells_is_refused(tmp_path: Path) -> None:
+    graph = """(int64[n] ids) => (rows) {
             cast = Cast <to=9> (table)
             [gather] rows = Gather (cast, ids)
         }"""
-        said = refusal(save(tmp_path, graph), "gather", {"ids": IDS})
-        assert said == f"{self.TYPES} BOOL"
+    said = refusal(save(tmp_path, graph), "gather", {"ids": IDS})
+    assert said == f"{TYPES} BOOL"
 
-    def test_inputs_that_do_not_fit_the_model_are_refused(self, tmp_path: Path) -> None:
-        graph = """(int64[n,3] ids, float[] rest) => (rows) {
+
+def test_inputs_that_do_not_fit_the_model_are_refused(tmp_path: Path) -> None:
+    graph = """(int64[n,3] ids, float[] rest) => (rows) {
             unrelated = Neg (rest)
             [gather] rows = Gather (table, ids)
         }"""
-        path = save(tmp_path, graph)
-        assert refusal(path, "gather") == MISSING.format("ids")
-        ids = np.zeros((2, 3), np.int64)
-        assert case_of_node(path, "gather", {"ids": ids}).indices.shape == (1, 2, 3)
-        rule = "input 'ids' must be INT64 [?, 3], got"
-        for wrong in (ids.astype(np.int32), ids[:, :2], ids[0]):
-            said = f"{rule} {wrong.dtype} {list(wrong.shape)}"
-            assert refusal(path, "gather", {"ids": wrong}) == said
-        assert refusal(path, "gather", {"ids": ids, "idx": ids}) == (
-            "the given inputs hold 'idx', but the model's inputs are 'ids', 'rest'"
-        )
-        assert refusal(path, "gather", {"ids": ids, "rest": ids}) == (
-            "input 'rest' must be FLOAT, got int64 [2, 3]"
-        )
+    path = save(tmp_path, graph)
+    assert refusal(path, "gather") == MISSING.format("ids")
+    ids = np.zeros((2, 3), np.int64)
+    assert case_of_node(path, "gather", {"ids": ids}).indices.shape == (1, 2, 3)
+    rule = "input 'ids' must be INT64 [?, 3], got"
+    for wrong in (ids.astype(np.int32), ids[:, :2], ids[0]):
+        said = f"{rule} {wrong.dtype} {list(wrong.shape)}"
+        assert refusal(path, "gather", {"ids": wrong}) == said
+    assert refusal(path, "gather", {"ids": ids, "idx": ids}) == (
+        "the given inputs hold 'idx', but the model's inputs are 'ids', 'rest'"
+    )
+    assert refusal(path, "gather", {"ids": ids, "rest": ids}) == (
+        "input 'rest' must be FLOAT, got int64 [2, 3]"
+    )
 
-    def test_a_file_that_is_no_model_is_refused(self, tmp_path: Path) -> None:
-        path = str(tmp_path / "model.onnx")
-        assert refusal(path, "gather") == "no such file or directory"
-        Path(path).write_text("no model")
-        assert (
-            refusal(path, "gather")
-            == "must be an ONNX model, got bytes that are cut short, or no model"
-        )
-        Path(path).write_bytes(b"")
-        assert (
-            refusal(path, "gather")
-            == "must be an ONNX model with nodes, got an empty file"
-        )
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.onnx")
+    assert refusal(path, "gather") == "no such file or directory"
+    Path(path).write_text("no model")
+    assert (
+        refusal(path, "gather")
+        == "must be an ONNX model, got bytes that are cut short, or no model"
+    )
+    Path(path).write_bytes(b"")
+    assert (
+        refusal(path, "gather") == "must be an ONNX model with nodes, got an empty file"
+    )
 
 
 CANNOT = "node 'gather': moved fails: "
@@ -558,71 +564,72 @@ node 'gather': gather fails:
 ONNX Runtime's."""
 
 
-class TestBrokenModels:
-    @pytest.mark.parametrize(("change", "said"), one_quick_in(12, rows_of(BROKEN)))
-    def test_a_broken_model_is_one_sentence(
-        self, tmp_path: Path, change: str, said: str
-    ) -> None:
-        path = save(tmp_path, MOVED)
-        tmp_path.joinpath("data").write_bytes(bytes(80))
-        model = onnx.ModelProto.FromString(Path(path).read_bytes())
-        name, _, values = change.partition(" ")
-        (broken,) = [one for one in CHANGES if one.__name__ == name]
-        broken(model, *json.loads(f"[{values}]"))
-        Path(path).write_bytes(model.SerializeToString())
-        found = refusal(path, "gather", {"ids": IDS})
-        assert found.startswith(said)
-        assert "\n" not in found
-        assert said.endswith(":") or found == said
+@pytest.mark.parametrize(("change", "said"), one_quick_in(12, rows_of(BROKEN)))
+def test_a_broken_model_is_one_sentence(tmp_path: Path, change: str, said: str) -> None:
+    path = save(tmp_path, MOVED)
+    tmp_path.joinpath("data").write_bytes(bytes(80))
+    model = onnx.ModelProto.FromString(Path(path).read_bytes())
+    name, _, values = change.partition(" ")
+    (broken,) = [one for one in CHANGES if one.__name__ == name]
+    broken(model, *json.loads(f"[{values}]"))
+    Path(path).write_bytes(model.SerializeToString())
+    found = refusal(path, "gather", {"ids": IDS})
+    assert found.startswith(said)
+    assert "\n" not in found
+    assert said.endswith(":") or found == said
 
-    def test_a_model_of_more_than_2_gib_is_not_read(self, tmp_path: Path) -> None:
-        path = tmp_path / "model.onnx"
-        with path.open("wb") as file:
-            file.truncate(3 << 30)
-        assert refusal(str(path), "gather") == "must be an ONNX model of at most 2 GiB"
 
-    @POSIX
-    def test_a_model_is_a_file_as_a_device_may_have_no_end(
-        self, tmp_path: Path
-    ) -> None:
-        rule = "must be a file, not a folder or a device"
-        assert refusal(os.devnull, "gather") == rule
-        assert refusal(str(tmp_path), "gather") == rule
+def test_a_model_of_more_than_2_gib_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+    assert refusal(str(path), "gather") == "must be an ONNX model of at most 2 GiB"
 
-    def test_a_path_that_no_file_can_have_is_refused(self) -> None:
-        assert refusal("a\0b", "gather") == "a\\x00b: embedded null byte"
 
-    def test_a_sparse_initializer_is_not_read(self, tmp_path: Path) -> None:
-        path = save(tmp_path, GATHER, table=())
-        model = onnx.ModelProto.FromString(Path(path).read_bytes())
-        values, where = constant("table", np.ones(1, "f4")), constant("where", [3])
-        sparse = helper.make_sparse_tensor(values, where, [5])
-        model.graph.sparse_initializer.append(sparse)
-        Path(path).write_bytes(model.SerializeToString())
-        said = "node 'gather': it did not run with these inputs"
-        assert refusal(path, "gather", {"ids": IDS}) == said
+@POSIX
+def test_a_model_is_a_file_as_a_device_may_have_no_end(tmp_path: Path) -> None:
+    rule = "must be a file, not a folder or a device"
+    assert refusal(os.devnull, "gather") == rule
+    assert refusal(str(tmp_path), "gather") == rule
 
-    def test_odd_models_that_onnx_runtime_takes_are_read(self, tmp_path: Path) -> None:
-        path = save(tmp_path, MOVED, ir_version=0)
-        model = onnx.ModelProto.FromString(Path(path).read_bytes())
-        neg, gather = model.graph.node
-        neg.output[0] = gather.input[1] = "m\0"
-        del model.graph.output[:]
-        model.graph.value_info.append(onnx.ValueInfoProto(name="m\0"))  # of no type
-        Path(path).write_bytes(model.SerializeToString())
-        found = case_of_node(path, "gather", {"ids": IDS})
-        assert found.indices.tolist() == [[-3, -1, 0]]
 
-    @pytest.mark.slow
-    def test_a_gather_of_many_nodes_is_found_quickly(self, tmp_path: Path) -> None:
-        chain = " ".join(f"n{k + 1} = Neg (n{k})" for k in range(30_000))
-        graph = f"{chain} [gather] rows = Gather (table, n30000)"
-        path = save(tmp_path, f"(int64[n] n0) => (rows) {{ {graph} }}")
-        start = time.process_time()
-        found = case_of_node(path, "gather", {"n30000": IDS})
-        assert found.indices.tolist() == [[3, 1, 0]]
-        assert refusal(path, "gather") == MISSING.format("n0")
-        assert time.process_time() - start < 10
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    assert refusal("a\0b", "gather") == "a\\x00b: embedded null byte"
+
+
+def test_a_sparse_initializer_is_not_read(tmp_path: Path) -> None:
+    path = save(tmp_path, GATHER, table=())
+    model = onnx.ModelProto.FromString(Path(path).read_bytes())
+    values, where = constant("table", np.ones(1, "f4")), constant("where", [3])
+    sparse = helper.make_sparse_tensor(values, where, [5])
+    model.graph.sparse_initializer.append(sparse)
+    Path(path).write_bytes(model.SerializeToString())
+    said = "node 'gather': it did not run with these inputs"
+    assert refusal(path, "gather", {"ids": IDS}) == said
+
+
+def test_odd_models_that_onnx_runtime_takes_are_read(tmp_path: Path) -> None:
+    path = save(tmp_path, MOVED, ir_version=0)
+    model = onnx.ModelProto.FromString(Path(path).read_bytes())
+    neg, gather = model.graph.node
+    neg.output[0] = gather.input[1] = "m\0"
+    del model.graph.output[:]
+    model.graph.value_info.append(onnx.ValueInfoProto(name="m\0"))  # of no type
+    Path(path).write_bytes(model.SerializeToString())
+    found = case_of_node(path, "gather", {"ids": IDS})
+    assert found.indices.tolist() == [[-3, -1, 0]]
+
+
+@pytest.mark.slow
+def test_a_gather_of_many_nodes_is_found_quickly(tmp_path: Path) -> None:
+    chain = " ".join(f"n{k + 1} = Neg (n{k})" for k in range(30_000))
+    graph = f"{chain} [gather] rows = Gather (table, n30000)"
+    path = save(tmp_path, f"(int64[n] n0) => (rows) {{ {graph} }}")
+    start = time.process_time()
+    found = case_of_node(path, "gather", {"n30000": IDS})
+    assert found.indices.tolist() == [[3, 1, 0]]
+    assert refusal(path, "gather") == MISSING.format("n0")
+    assert time.process_time() - start < 10
 
 
 ENDS = """
@@ -636,10 +643,9 @@ NO_RUNTIME = (
 )
 
 
-class TestTheWorkerBefore:
-    @pytest.mark.slow
-    def test_nodes_that_do_not_end_meet_the_deadline(self, tmp_path: Path) -> None:
-        graph = """(int64[n] ids) => (rows) <int64 count = {4611686018427387904}> {
+@pytest.mark.slow
+def test_nodes_that_do_not_end_meet_the_deadline(tmp_path: Path) -> None:
+    graph = """(int64[n] ids) => (rows) <int64 count = {4611686018427387904}> {
             moved = Loop (count, "", ids) <
                 body = b (int64 k, bool on, int64[n] v) => (bool still, int64[n] w) {
                     still = Identity (on)
@@ -648,69 +654,71 @@ class TestTheWorkerBefore:
             >
             [gather] rows = Gather (table, moved)
         }"""
-        path = save(tmp_path, graph)
-        with pytest.raises(OnnxGatherError) as caught:
-            case_of_node(path, "gather", {"ids": IDS}, timeout=2)
-        assert (caught.value.exit_code, str(caught.value)) == (
-            3,
-            (
-                f"{path}: the model must run with the given inputs, but the worker did"
-                " not answer within 2 s and printed nothing"
-            ),
-        )
-
-    @POSIX
-    @pytest.mark.parametrize(
-        ("change", "code", "said"),
-        one_quick_in(
-            2,
-            [
-                (ENDS, 2, f"{{}}: main graph: {CANNOT}{DIED}"),
-                ("raise ImportError('no onnxruntime')", 3, NO_RUNTIME),
-            ],
+    path = save(tmp_path, graph)
+    with pytest.raises(OnnxGatherError) as caught:
+        case_of_node(path, "gather", {"ids": IDS}, timeout=2)
+    assert (caught.value.exit_code, str(caught.value)) == (
+        3,
+        (
+            f"{path}: the model must run with the given inputs, but the worker did"
+            " not answer within 2 s and printed nothing"
         ),
     )
-    def test_a_worker_that_cannot_is_one_sentence(
-        self,
-        tmp_path: Path,
-        change: str,
-        code: int,
-        said: str,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        stub = f"PROVIDERS = ['CPUExecutionProvider']\n{change}"
-        python = environment(tmp_path / "stub", stub)
-        path = save(tmp_path, MOVED)
-        monkeypatch.setattr(sys, "executable", python)
-        with pytest.raises(OnnxGatherError) as caught:
-            case_of_node(path, "gather", {"ids": IDS})
-        found = caught.value.exit_code, str(caught.value)
-        assert found == (code, said.format(path))
 
-    def test_a_worker_without_a_thread_for_it_does_not_start(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def start(_: object) -> None:
-            raise RuntimeError("can't start new thread")
 
-        monkeypatch.setattr("threading.Thread.start", start)
-        assert (
-            message_of(
-                og.ProviderError,
-                og.audit,
-                save(tmp_path, MOVED),
-                inputs={"ids": IDS},
-            )
-            == f"{sys.executable} does not start: can't start new thread"
+@POSIX
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    one_quick_in(
+        2,
+        [
+            (ENDS, 2, f"{{}}: main graph: {CANNOT}{DIED}"),
+            ("raise ImportError('no onnxruntime')", 3, NO_RUNTIME),
+        ],
+    ),
+)
+def test_a_worker_that_cannot_is_one_sentence(
+    tmp_path: Path,
+    change: str,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stub = f"PROVIDERS = ['CPUExecutionProvider']\n{change}"
+    python = environment(tmp_path / "stub", stub)
+    path = save(tmp_path, MOVED)
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(OnnxGatherError) as caught:
+        case_of_node(path, "gather", {"ids": IDS})
+    found = caught.value.exit_code, str(caught.value)
+    assert found == (code, said.format(path))
+
+
+def test_a_worker_without_a_thread_for_it_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", start)
+    assert (
+        message_of(
+            og.ProviderError,
+            og.audit,
+            save(tmp_path, MOVED),
+            inputs={"ids": IDS},
         )
+        == f"{sys.executable} does not start: can't start new thread"
+    )
 
-    def test_an_output_beyond_all_memory_is_one_sentence(self, tmp_path: Path) -> None:
-        graph = """(int64[n] ids) => (rows) <int64[1] count = {1099511627776}> {
+
+def test_an_output_beyond_all_memory_is_one_sentence(tmp_path: Path) -> None:
+    graph = """(int64[n] ids) => (rows) <int64[1] count = {1099511627776}> {
             moved = ConstantOfShape (count)
             [gather] rows = Gather (table, moved)
         }"""
-        path = save(tmp_path, graph)
-        said = refusal(path, "gather", {"ids": IDS})
-        assert said.startswith(CANNOT)
-        # ONNX Runtime's own words, which differ by version.
-        assert "Failed to allocate memory" in said or said.endswith("std::bad_alloc")
+    path = save(tmp_path, graph)
+    said = refusal(path, "gather", {"ids": IDS})
+    assert said.startswith(CANNOT)
+    # ONNX Runtime's own words, which differ by version.
+    assert "Failed to allocate memory" in said or said.endswith("std::bad_alloc")

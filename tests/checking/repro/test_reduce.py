@@ -132,56 +132,60 @@ def has_dimension_behind(case: Case) -> bool:
 FAULTS = [has_negative, has_last, has_dimension_behind]
 
 
-class TestSevenDimensions:
-    @pytest.mark.parametrize("fault", FAULTS)
-    @pytest.mark.parametrize("operator", one_quick_in(4, og.OPERATORS))
-    def test_a_fault_in_seven_dimensions_comes_down_to_eight_elements(
-        self, operator: str, fault: Callable[[Case], bool]
-    ) -> None:
-        case = seven(operator)
-        assert descriptor_of(case).input_tensor.dimension_count == 7
-        assert min(counts(case)) > 4
-        result = reduced(case, fault)
-        assert fault(result)
-        assert max(counts(result)) <= 8
-        assert descriptor_of(result).input_tensor.dimension_count <= 3
-        assert (result.data_type, result.index_type) == ("FLOAT32", "INT64")
-        assert result.out_of_range == "error"
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operator", one_quick_in(4, og.OPERATORS))
+def test_a_fault_in_seven_dimensions_comes_down_to_eight_elements(
+    operator: str, fault: Callable[[Case], bool]
+) -> None:
+    case = seven(operator)
+    assert descriptor_of(case).input_tensor.dimension_count == 7
+    assert min(counts(case)) > 4
+    result = reduced(case, fault)
+    assert fault(result)
+    assert max(counts(result)) <= 8
+    assert descriptor_of(result).input_tensor.dimension_count <= 3
+    assert (result.data_type, result.index_type) == ("FLOAT32", "INT64")
+    assert result.out_of_range == "error"
 
-    def test_two_batches_stay_two(self) -> None:
-        result = reduced(seven("GATHER_ND1"), has_batches)
-        assert descriptor_of(result) == descriptor(
-            "GATHER_ND1: FLOAT32 1x1x2, INT64 1x1x1, FLOAT32 1x1x1, 3, 3, 2"
-        )
-        assert (result.data.tolist(), result.indices.tolist()) == ([[[1, 2]]], [[[1]]])
 
-    def test_without_batches_gather_nd_is_enough(self) -> None:
-        result = reduced(seven("GATHER_ND1"), has_negative)
-        assert descriptor_of(result).operator == "GATHER_ND"
-        assert result.indices.reshape(-1).tolist() == [-1]
+def test_two_batches_stay_two() -> None:
+    result = reduced(seven("GATHER_ND1"), has_batches)
+    assert descriptor_of(result) == descriptor(
+        "GATHER_ND1: FLOAT32 1x1x2, INT64 1x1x1, FLOAT32 1x1x1, 3, 3, 2"
+    )
+    assert (result.data.tolist(), result.indices.tolist()) == ([[[1, 2]]], [[[1]]])
 
-    def test_the_same_case_gives_the_same_result(self) -> None:
-        one, two = (reduced(seven("GATHER_ND1"), has_last) for _ in range(2))
-        assert descriptor_of(one) == descriptor_of(two)
-        assert one.data.tobytes() == two.data.tobytes()
-        assert one.indices.tobytes() == two.indices.tobytes()
 
-    def test_tries_are_counted(self) -> None:
-        lane = FakeLane(has_last)
-        shown = shows(WRONG, lane)
-        for most in (0, 1, 10):
-            lane.asked = 0
-            reduce_case(seven("GATHER_ND1"), shown, most)
-            assert lane.asked == most
+def test_without_batches_gather_nd_is_enough() -> None:
+    result = reduced(seven("GATHER_ND1"), has_negative)
+    assert descriptor_of(result).operator == "GATHER_ND"
+    assert result.indices.reshape(-1).tolist() == [-1]
+
+
+def test_the_same_case_gives_the_same_result() -> None:
+    one, two = (reduced(seven("GATHER_ND1"), has_last) for _ in range(2))
+    assert descriptor_of(one) == descriptor_of(two)
+    assert one.data.tobytes() == two.data.tobytes()
+    assert one.indices.tobytes() == two.indices.tobytes()
+
+
+def test_tries_are_counted() -> None:
+    lane = FakeLane(has_last)
+    shown = shows(WRONG, lane)
+    for most in (0, 1, 10):
         lane.asked = 0
-        reduce_case(seven("GATHER_ND1"), shown)
-        assert lane.asked < 300
+        reduce_case(seven("GATHER_ND1"), shown, most)
+        assert lane.asked == most
+    lane.asked = 0
+    reduce_case(seven("GATHER_ND1"), shown)
+    assert lane.asked < 300
 
-    def test_the_first_steps_are_the_big_ones(self) -> None:
-        lane = FakeLane(has_last)
-        shown = shows(WRONG, lane)
-        few = reduce_case(seven("GATHER_ELEMENTS"), shown, 12)
-        assert max(counts(few)) * 8 < max(counts(seven("GATHER_ELEMENTS")))
+
+def test_the_first_steps_are_the_big_ones() -> None:
+    lane = FakeLane(has_last)
+    shown = shows(WRONG, lane)
+    few = reduce_case(seven("GATHER_ELEMENTS"), shown, 12)
+    assert max(counts(few)) * 8 < max(counts(seven("GATHER_ELEMENTS")))
 
 
 class TestWhatTheFaultNeedsStays:
