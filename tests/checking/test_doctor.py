@@ -107,7 +107,7 @@ class Home:
         script = (
             f'#!/bin/sh\nPYTHONPATH="{self.site}" exec "{sys.executable}" -S "$@"\n'
         )
-        Path(self.python).write_text(script, encoding="utf-8")
+        Path(self.python).write_text(script, "utf-8")
         Path(self.python).chmod(0o755)
 
     def module(self, change: str = "", version: str = "1.31.1") -> None:
@@ -121,7 +121,7 @@ class Home:
         """Write a file."""
         path = self.site / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, "utf-8")
 
     def own(self, name: str, version: str, *others: str, folder: str = "") -> None:
         """Let a distribution own the files of the module that are there now, and
@@ -422,11 +422,11 @@ def test_one_wheel_owns_the_module_whatever_is_beside_it(
     behind = Home(tmp_path / "behind")
     behind.module()
     behind.own("onnxruntime-openvino", "1.24.1")
-    script = Path(home.python).read_text(encoding="utf-8")
+    script = Path(home.python).read_text("utf-8")
     script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
     # The environment prints at its start.
     script = script.replace("\n", "\necho hello\n", 1)
-    Path(home.python).write_text(script, encoding="utf-8")
+    Path(home.python).write_text(script, "utf-8")
     assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
 
@@ -1050,7 +1050,7 @@ def test_kernels_that_are_broken_are_a_finding(
     if kernels.operators_library() is None:
         pytest.skip("the native kernels are not built")
     broken = tmp_path / "broken.so"
-    broken.write_text("no library", encoding="utf-8")
+    broken.write_text("no library", "utf-8")
     monkeypatch.setattr(kernels, "_OPERATORS", broken)
     monkeypatch.setattr(
         doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
+from messages import rows_of
 from planned_lane import (
     DATA,
     DESC,
@@ -28,7 +30,6 @@ from onnxgather.checking.results import ArrayType, Result, ResultKind, Returned
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
-from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
 
 def test_the_same_bytes_pass() -> None:
@@ -133,45 +134,43 @@ def test_a_strided_output_names_the_element() -> None:
     assert (gap.index, gap.source) == ((1,), None)
 
 
-def test_answers_without_an_output_have_their_states() -> None:
-    error = Answer(AnswerKind.FAILED, "no memory", ("Gather",))
-    assert only(case(0, 0), error) == Result(
-        "stub",
-        "ERROR",
-        ResultKind.FAILED,
-        "StubExecutionProvider failed: no memory",
-        ("Gather",),
-        message="no memory",
-    )
-    assert only(case(0, 0), Answer(AnswerKind.REFUSED, "no such type")) == Result(
-        "stub",
-        "ERROR",
-        ResultKind.NOT_TAKEN,
-        "StubExecutionProvider cannot run the model: no such type",
-        message="no such type",
-    )
-    broken = Answer(AnswerKind.BROKEN, "it died", how=Breakdown.DIED, detail="SIGSEGV")
-    assert only(case(0, 0), broken) == Result(
-        "stub",
-        "ERROR",
-        ResultKind.BROKEN,
-        "it died",
-        breakdown=Breakdown.DIED,
-        detail="SIGSEGV",
-    )
-    assert only(case(0, 0), ELSEWHERE) == Result(
-        "stub",
-        "NOT-RUN",
-        ResultKind.NOT_RUN,
-        "Or runs on the CPU",
-        not_run="elsewhere",
-        detail="the CPU",
-        elsewhere=NodeElsewhere("a", "Or", "CPUExecutionProvider"),
-    )
-    own = Answer(AnswerKind.NOT_RUN, "the lane runs descriptors")
-    assert only(case(0, 0), own) == Result(
-        "stub", "NOT-RUN", ResultKind.NOT_RUN, "the lane runs descriptors"
-    )
+ANSWERS = {
+    "failed": Answer(AnswerKind.FAILED, "no memory", ("Gather",)),
+    "refused": Answer(AnswerKind.REFUSED, "no such type"),
+    "died": Answer(AnswerKind.BROKEN, "it died", how=Breakdown.DIED, detail="SIGSEGV"),
+    "elsewhere": ELSEWHERE,
+    "not run": Answer(AnswerKind.NOT_RUN, "the lane runs descriptors"),
+}
+STATES = """
+failed
+{"lane": "stub", "state": "ERROR", "kind": "failed", "nodes": ["Gather"],
+"reason": "StubExecutionProvider failed: no memory", "message": "no memory"}
+
+refused
+{"lane": "stub", "state": "ERROR", "kind": "not-taken",
+"reason": "StubExecutionProvider cannot run the model: no such type",
+"message": "no such type"}
+
+died
+{"lane": "stub", "state": "ERROR", "kind": "broken", "reason": "it died",
+"breakdown": "died", "detail": "SIGSEGV"}
+
+elsewhere
+{"lane": "stub", "state": "NOT-RUN", "kind": "not-run", "reason": "Or runs on the CPU",
+"not_run": "elsewhere", "detail": "the CPU",
+"elsewhere": {"name": "a", "operator": "Or", "provider": "CPUExecutionProvider"}}
+
+not run
+{"lane": "stub", "state": "NOT-RUN", "kind": "not-run",
+"reason": "the lane runs descriptors"}
+"""
+"""Answers without an output, and the JSON of their results."""
+
+
+@pytest.mark.parametrize(("answer", "result"), rows_of(STATES))
+def test_answers_without_an_output_have_their_states(answer: str, result: str) -> None:
+    expected = msgspec.json.decode(result, type=Result)
+    assert only(case(0, 0), ANSWERS[answer]) == expected
 
 
 def test_every_kind_has_a_state() -> None:

@@ -257,7 +257,7 @@ def test_the_page_is_made_from_the_files(tmp_path: Path) -> None:
 
 def test_the_page_of_the_repository_is_that_of_its_files() -> None:
     advice = "python scripts/bench.py --page writes it"
-    assert bench.PAGE.read_text(encoding="utf-8") == bench.page(bench.FOLDER), advice
+    assert bench.PAGE.read_text("utf-8") == bench.page(bench.FOLDER), advice
 
 
 def test_the_kind_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
 def validity(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the script; returns its exit code and what it printed."""
     command = [sys.executable, str(SCRIPTS / "validity.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_without_a_host_the_script_says_how_to_make_one(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ class TestSetup:
             else []
         )
         command = [*drop, "bash", str(SCRIPTS / "setup.sh"), *map(str, arguments)]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = subprocess.run(command, capture_output=True, text=True)
         return found.returncode, found.stderr or found.stdout
 
     def test_only_root_can_run_it(self, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ class TestSetup:
 
         def run_setup(*words: object) -> subprocess.CompletedProcess[str]:
             command = ["bash", str(SCRIPTS / "setup.sh"), *map(str, words)]
-            return subprocess.run(command, capture_output=True, text=True, check=False)
+            return subprocess.run(command, capture_output=True, text=True)
 
         def steps_run(
             lanes: str = "directml-dll,directml,cpu@windows,webgpu", *more: str
@@ -436,7 +436,7 @@ class TestSetup:
         programs.mkdir()
         for name in ("dpkg-deb", "wget", "gpgv", "unshare", "python3", "apt-get"):
             body = "#!/bin/sh\n" + bodies.get(name, "")
-            (programs / name).write_text(body, encoding="utf-8")
+            (programs / name).write_text(body, "utf-8")
             (programs / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
@@ -445,7 +445,7 @@ class TestSetup:
         """Whether a process runs. One that ended may still be there until its parent
         asks."""
         try:
-            stat = Path("/proc", identifier, "stat").read_text(encoding="utf-8")
+            stat = Path("/proc", identifier, "stat").read_text("utf-8")
         except OSError:
             return False
         return stat.rpartition(")")[2].split()[0] != "Z"

@@ -127,7 +127,6 @@ class Lane:
         return subprocess.run(
             [sys.executable, "-c", start + code, *folders, *self.command().command],
             stderr=subprocess.PIPE,
-            check=False,
             timeout=30,
         )
 

@@ -564,7 +564,7 @@ def test_the_example_in_javascript_is_judged_as_the_page_says(tmp_path: Path) ->
     subprocess.run(command, check=True)
     words = ["judge", str(folder), str(answers)]
     code, out, _ = outcome(*words, "-k", just_past)
-    page = PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text("utf-8")
     example = page.rpartition("--json=report.json\n```\n\n```\n...\n")[2]
     for line in example.partition("...\n```")[0].splitlines():
         assert f"{line}\n" in out

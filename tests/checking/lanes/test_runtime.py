@@ -42,7 +42,7 @@ def lane_on(folder: Path, change: str = "", timeout: float = 30) -> RuntimeLane:
 
 def test_each_runtime_of_the_table_has_an_adapter_of_its_name() -> None:
     for name, row in OTHER_RUNTIMES.items():
-        text = (ADAPTERS / row.file).read_text(encoding="utf-8")
+        text = (ADAPTERS / row.file).read_text("utf-8")
         assert f'\nname = "{name}"\n' in text
         assert ("\ndef ran(" in text) == bool(row.ran)
     files = {path.name for path in ADAPTERS.glob("*.py")}
@@ -573,7 +573,7 @@ def test_floats_held_in_fewer_bits_are_not_foreign() -> None:
 
 
 def test_an_adapter_imports_a_runtime_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "runtime_beside.py").write_text("VERSION = '7.1'\n", encoding="utf-8")
+    (tmp_path / "runtime_beside.py").write_text("VERSION = '7.1'\n", "utf-8")
     lane = lane_on(
         tmp_path, "import runtime_beside\nversion = lambda: runtime_beside.VERSION"
     )
@@ -617,7 +617,7 @@ def test_a_file_that_is_no_adapter_says_why(
 ) -> None:
     lane = lane_on(tmp_path, change)
     path = tmp_path / "planted.py"
-    line = len(path.read_text(encoding="utf-8").splitlines())
+    line = len(path.read_text("utf-8").splitlines())
     reason = f"the adapter {path} does not load: {fault.format(line=line)}"
     assert told(lane) == [("NOT-RUN", reason)]
 
@@ -678,7 +678,7 @@ def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> No
     lanes[1].close()
 
 
-PAGE = (ROOT / "docs/runtimes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/runtimes.md").read_text("utf-8")
 
 
 def test_the_page_has_the_table_of_runtimes() -> None:
@@ -689,7 +689,7 @@ def test_the_page_has_the_table_of_runtimes() -> None:
 def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
     (block,) = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
     path = tmp_path / "mine.py"
-    path.write_text(block, encoding="utf-8")
+    path.write_text(block, "utf-8")
     (lane,) = open_lanes([], adapters={"mine": str(path)})
     assert told(lane) == [("PASS", None)]
 

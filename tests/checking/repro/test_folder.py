@@ -37,7 +37,7 @@ DIFFERENT = Result("cpu", "DIFF", ResultKind.SHAPE, "expected shape [3, 4], got 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Return what the script in a folder did."""
     command = [sys.executable, *options, str(folder / "repro.py")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    return subprocess.run(command, capture_output=True, text=True, cwd="/")
 
 
 def write(folder: Path, case: Case = CASE, info: LaneInfo = INFO) -> None:
