@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from short_descriptors import descriptor
 
-import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.lanes.lane import LaneInfo
 
@@ -31,13 +31,7 @@ class InferenceSession(InferenceSession):
 """A provider that takes rows of the data, and runs whatever model it is given. SCRIPT
 tells whether a repro.py asks it, or else a worker."""
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [5, 4]),
-    og.TensorDesc("INT64", [1, 3]),
-    og.TensorDesc("FLOAT32", [3, 4]),
-    axis=0,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 5x4, INT64 1x3, FLOAT32 3x4, 0, 1")
 CASE = DescriptorCase(
     "rows",
     DESC,

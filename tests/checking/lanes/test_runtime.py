@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from folders import ROOT
 from lane_cases import pair, results, told, vector_gather
-from messages import message_of
+from messages import message_of, rows_of
 from planted_adapter import planted
 
 import onnxgather as og
@@ -111,24 +111,20 @@ def test_models_have_the_opset_that_is_wanted(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            "gather = lambda data, indices: data[indices] + np.float32(1)",
-            "2 of 2 elements differ, first OutputTensor[0]: expected 4.0"
-            " (00 00 80 40), got 5.0 (00 00 a0 40)",
-        ),
-        (
-            "gather = lambda data, indices: data[indices].reshape(2, 1)",
-            "expected shape [2], got [2, 1]",
-        ),
-        (
-            "gather = lambda data, indices: data[indices].astype(np.float64)",
-            "expected data type float32, got float64",
-        ),
-    ],
-)
+WRONG = """
+gather = lambda data, indices: data[indices] + np.float32(1)
+2 of 2 elements differ, first OutputTensor[0]: expected 4.0 (00 00 80 40), got 5.0 (00
+00 a0 40)
+
+gather = lambda data, indices: data[indices].reshape(2, 1)
+expected shape [2], got [2, 1]
+
+gather = lambda data, indices: data[indices].astype(np.float64)
+expected data type float32, got float64
+"""
+
+
+@pytest.mark.parametrize(("change", "reason"), rows_of(WRONG))
 def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> None:
     ((state, found),) = told(lane_on(tmp_path, change))
     assert (state, (found or "").partition("; ")[0]) == ("DIFF", reason)
@@ -582,43 +578,34 @@ def test_an_adapter_imports_a_runtime_beside_it(tmp_path: Path) -> None:
     assert info.versions["planted"] == "7.1"
 
 
-def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
-    path = tmp_path / "planted.py"
-    assert told(lane_on(tmp_path, "import no_such_module")) == [
-        (
-            "NOT-RUN",
-            f"the adapter {path} needs the module no_such_module, which"
-            f" {sys.executable} does not have; --lane planted=PYTHON names an"
-            " interpreter that has it",
-        )
-    ]
-    assert told(lane_on(tmp_path, "del load")) == [
-        (
-            "NOT-RUN",
-            f"the adapter {path} does not load: AttributeError: module 'adapter' has no"
-            " attribute 'load'",
-        )
-    ]
+NO_ADAPTERS = """
+import no_such_module
+the adapter PATH needs the module no_such_module, which PYTHON does not have; --lane
+planted=PYTHON names an interpreter that has it
+
+del load
+the adapter PATH does not load: AttributeError: module 'adapter' has no attribute 'load'
+
+version = lambda: None
+the adapter PATH does not load: TypeError: version() must return a text, got None
+
+sys.exit('bye')
+the adapter PATH does not load: SystemExit: bye
+
+no python
+the adapter PATH does not load: SyntaxError: invalid syntax (planted.py, line LINE)
+"""
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (
-            "version = lambda: None",
-            "TypeError: version() must return a text, got None",
-        ),
-        ("sys.exit('bye')", "SystemExit: bye"),
-        ("no python", "SyntaxError: invalid syntax (planted.py, line {line})"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), rows_of(NO_ADAPTERS))
 def test_a_file_that_is_no_adapter_says_why(
-    tmp_path: Path, change: str, fault: str
+    tmp_path: Path, change: str, reason: str
 ) -> None:
     lane = lane_on(tmp_path, change)
     path = tmp_path / "planted.py"
     line = len(path.read_text("utf-8").splitlines())
-    reason = f"the adapter {path} does not load: {fault.format(line=line)}"
+    reason = reason.replace("PATH", str(path)).replace("LINE", str(line))
+    reason = reason.replace("which PYTHON", f"which {sys.executable}")
     assert told(lane) == [("NOT-RUN", reason)]
 
 

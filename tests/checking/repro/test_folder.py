@@ -339,16 +339,12 @@ def test_a_repro_goes_into_an_empty_folder(tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "out")) == 8
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path, below: str) -> None:
     tmp_path.joinpath("out").touch()
-    with pytest.raises(OnnxGatherError) as caught:
-        write(tmp_path / "out")
-    where = tmp_path / "out"
-    assert str(caught.value) == f"{where}: a file stands where the folder should be"
-    with pytest.raises(OnnxGatherError) as caught:
-        write(tmp_path / "out" / "below")
-    where = tmp_path / "out" / "below"
-    assert str(caught.value) == f"{where}: a file stands where the folder should be"
+    folder = tmp_path / "out" / below
+    said = message_of(OnnxGatherError, write, folder)
+    assert said == f"{folder}: a file stands where the folder should be"
 
 
 def test_a_folder_with_part_of_a_repro_is_refused(tmp_path: Path) -> None:
