@@ -40,22 +40,25 @@ from onnxgather.core.lowering.cpu.facts import Facts
 
 
 def small(text: str) -> Workload:
-    """Return the workload of a text: its fields in their order."""
-    name, title, operator, data_type, data, indices, axis, *index_type = text.split()
-    shapes = [tuple(map(int, sizes.split("x"))) for sizes in (data, indices)]
-    types = dict(zip(["index_type"], index_type, strict=False))
-    return Workload(name, title, operator, data_type, *shapes, int(axis), **types)
+    """Return the workload of a text: its fields in their order, without strides."""
+    *names, data, indices, axis, index_type = text.split()
+    name, title, operator, data_type = names
+    data_shape = tuple(map(int, data.split("x")))
+    indices_shape = tuple(map(int, indices.split("x")))
+    shapes = data_shape, indices_shape
+    more = int(axis), None, index_type
+    return Workload(name, title, operator, data_type, *shapes, *more)
 
 
 SMALL = [
     small(line)
     for line in """\
-a rows GATHER FLOAT16 3x9x4 5x2 1
-b repeated GATHER_ELEMENTS INT8 3x9x4 3x5x1 1
-c pairs GATHER_ND FLOAT32 3x9x4 5x2 0
-d batches GATHER_ND1 FLOAT64 3x9x4 3x5x1 1
-e scalars GATHER FLOAT32 9 5 0
-f plain GATHER FLOAT32 9x4 5 0
+a rows GATHER FLOAT16 3x9x4 5x2 1 UINT32
+b repeated GATHER_ELEMENTS INT8 3x9x4 3x5x1 1 UINT32
+c pairs GATHER_ND FLOAT32 3x9x4 5x2 0 UINT32
+d batches GATHER_ND1 FLOAT64 3x9x4 3x5x1 1 UINT32
+e scalars GATHER FLOAT32 9 5 0 UINT32
+f plain GATHER FLOAT32 9x4 5 0 UINT32
 g dense GATHER_ELEMENTS UINT8 3x9x4 3x5x4 1 INT64
 """.splitlines()
 ]

@@ -100,7 +100,7 @@ GATHER_ND1: DATA 2x3x4x3x2x3x2, INT32 1x1x2x3x5x4x2, DATA 2x3x5x4x2x3x2, 7, 5, 2
 def seven(operator: str, data_type: str = "FLOAT16") -> Case:
     """A case in 7 dimensions, with indices of every kind in range."""
     (line,) = [one for one in SEVEN.splitlines() if one.startswith(f"{operator}:")]
-    desc = descriptor(line.replace("DATA", data_type))
+    desc: og.Descriptor = descriptor(line.replace("DATA", data_type))
     rng = np.random.default_rng(7)
     sizes = np.array(axis_sizes(desc))
     values = rng.integers(-sizes, sizes, desc.indices_tensor.sizes)
