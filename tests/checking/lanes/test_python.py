@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,10 +89,6 @@ def lied(folder: Path, lie: str, name: str = "answer", timeout: float = 30) -> A
     return found
 
 
-DECLINED = (
-    f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
-)
-SESSION = "class InferenceSession(InferenceSession):\n"
 FORBIDS = """
 class SessionOptions:
     def add_session_config_entry(self, key, value): setattr(self, key, value)
@@ -102,35 +99,53 @@ class InferenceSession(InferenceSession):
                                " default CPU EP, but fallback to CPU EP has been explicitly"
                                " disabled by the user.")
 """  # noqa: E501
-WHY = {
-    "absent": (
-        "PROVIDERS = ['CPUExecutionProvider']",
-        f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX"
-        f" Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
-    ),
-    "no start": (
-        f"{SESSION}    def open(self): raise RuntimeError('no device\\n was found')",
-        f"{STUB} cannot start: no device was found",
-    ),
-    "declined": ("PLACE = 'CPUExecutionProvider'", DECLINED),
-    "forbidden": (f"PLACE = 'CPUExecutionProvider'\n{FORBIDS}", DECLINED),
-    "folded": ("NODES = []", f"{STUB} must run a node, but none is left to run"),
-    "empty": (
-        "del InferenceSession",
-        "the module onnxruntime is empty, as uninstalling one of its wheels leaves it;"
-        f" reinstall an ONNX Runtime with {STUB}",
-    ),
-    "no runtime": (
-        ABSENT,
-        f"the environment of {STUB} does not contain ONNX Runtime; install an ONNX"
-        f" Runtime with {STUB}",
-    ),
-    "no assignment": (
-        "del InferenceSession.get_provider_graph_assignment_info",
-        f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record;"
-        " install 1.24.4 or later",
-    ),
-}
+WHY: dict[str, dict[str, str]] = tomllib.loads(f"""
+[absent]
+change = "PROVIDERS = ['CPUExecutionProvider']"
+why = '''
+{STUB} is not available (available: CPUExecutionProvider); install an ONNX
+Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY'''
+
+["no start"]
+change = '''
+class InferenceSession(InferenceSession):
+    def open(self): raise RuntimeError("no device\\n was found")
+'''
+why = "{STUB} cannot start: no device was found"
+
+[declined]
+change = "PLACE = 'CPUExecutionProvider'"
+why = "{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
+
+[forbidden]
+change = '''
+PLACE = "CPUExecutionProvider"
+{FORBIDS}
+'''
+why = "{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
+
+[folded]
+change = "NODES = []"
+why = "{STUB} must run a node, but none is left to run"
+
+[empty]
+change = "del InferenceSession"
+why = '''
+the module onnxruntime is empty, as uninstalling one of its wheels leaves it;
+reinstall an ONNX Runtime with {STUB}'''
+
+["no runtime"]
+change = "{ABSENT}"
+why = '''
+the environment of {STUB} does not contain ONNX Runtime; install an ONNX
+Runtime with {STUB}'''
+
+["no assignment"]
+change = "del InferenceSession.get_provider_graph_assignment_info"
+why = '''
+{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record;
+install 1.24.4 or later'''
+""")
 """Changes to the stand-in, and why nothing counts then."""
 
 
@@ -156,8 +171,8 @@ def test_a_lane_says_its_provider_and_versions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("why", quick_alone(["absent", "empty", "forbidden"], WHY))
 def test_what_does_not_count_says_why(tmp_path: Path, why: str) -> None:
-    change, reason = WHY[why]
-    assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
+    reason = WHY[why]["why"].replace("\n", " ")
+    assert told(stub(tmp_path, WHY[why]["change"])) == [("NOT-RUN", reason)]
 
 
 def test_a_provider_absent_from_this_environment_is_not_run() -> None:
@@ -600,19 +615,25 @@ def test_a_worker_that_breaks_the_protocol_costs_its_case(
     assert lied(tmp_path, lie) == expected
 
 
-@pytest.mark.parametrize(
-    ("frame", "detail"),
-    one_quick_in(
-        5,
-        [
-            ("b'{\"x\":' + b'[' * 200_000", "maximum recursion depth exceeded"),
-            ("b''", "Input data was truncated"),
-            ("b'hello'", "JSON is malformed: invalid character (byte 0)"),
-            ("bytes(1000)", "JSON is malformed: invalid character (byte 0)"),
-            ("b'\\xff' * 9", "JSON is malformed: invalid character (byte 0)"),
-        ],
-    ),
-)
+FRAMES = r"""
+b'{"x":' + b'[' * 200_000
+maximum recursion depth exceeded
+
+b''
+Input data was truncated
+
+b'hello'
+JSON is malformed: invalid character (byte 0)
+
+bytes(1000)
+JSON is malformed: invalid character (byte 0)
+
+b'\xff' * 9
+JSON is malformed: invalid character (byte 0)
+"""
+
+
+@pytest.mark.parametrize(("frame", "detail"), one_quick_in(5, rows_of(FRAMES)))
 def test_a_frame_that_is_no_answer_costs_its_case(
     tmp_path: Path, frame: str, detail: str
 ) -> None:
