@@ -103,6 +103,6 @@ def test_each_known_difference_of_the_provider_has_a_repro(
     assert found.shown, found.text
     # An index out of range must still reach another element.
     assert found.case.data.size <= (4 if isinstance(case, DescriptorCase) else 1)
-    issue = (tmp_path / "repro" / "ISSUE.md").read_text(encoding="utf-8")
+    issue = (tmp_path / "repro" / "ISSUE.md").read_text("utf-8")
     assert issue.startswith("# DmlExecutionProvider r")
     assert "`repro.py` was not tried" in issue

@@ -17,6 +17,7 @@ import onnx
 import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
+from short_descriptors import descriptor
 from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
@@ -38,6 +39,11 @@ MOVERS = {
 all."""
 
 Sizes = tuple[int, ...]
+ND_FIELDS = [
+    "input_dimension_count",
+    "indices_dimension_count",
+    "batch_dimension_count",
+]
 
 
 @dataclass(frozen=True)
@@ -99,11 +105,13 @@ def rebuild(described: Described) -> Rebuilt:
         "GatherElements": ("GATHER_ELEMENTS", {"axis": axis}),
         "GatherND": (
             "GATHER_ND1",
-            {
-                "input_dimension_count": len(data),
-                "indices_dimension_count": len(indices),
-                "batch_dimension_count": attributes.get("batch_dims", 0),
-            },
+            dict(
+                zip(
+                    ND_FIELDS,
+                    (len(data), len(indices), attributes.get("batch_dims", 0)),
+                    strict=True,
+                )
+            ),
         ),
     }[node.op_type]
     data, indices, output = (
@@ -126,11 +134,8 @@ def fields_of(desc: og.Descriptor) -> Rebuilt:
         fields = {"axis": desc.axis}
     else:
         operator = "GATHER_ND1"
-        fields = {
-            "input_dimension_count": desc.input_dimension_count,
-            "indices_dimension_count": desc.indices_dimension_count,
-            "batch_dimension_count": desc.batches,
-        }
+        ranks = desc.input_dimension_count, desc.indices_dimension_count
+        fields = dict(zip(ND_FIELDS, (*ranks, desc.batches), strict=True))
     data, indices, output = desc.input_tensor, desc.indices_tensor, desc.output_tensor
     return Rebuilt(operator, data.sizes, indices.sizes, output.sizes, fields)
 
@@ -192,21 +197,22 @@ def test_gather_elements_comes_back_exactly(desc: og.GatherElementsDesc) -> None
     assert rebuild(without_clamp(desc)) == fields_of(desc)
 
 
-def scalar(axis: int) -> og.GatherDesc:
-    """A GATHER of a scalar in 8 dimensions."""
-    data = [1, 1, 1, 1, 1, 1, 3, 4]
-    return og.GatherDesc(
-        og.TensorDesc("FLOAT32", data),
-        og.TensorDesc("INT64", [1] * 8),
-        og.TensorDesc("FLOAT32", [1, *data[:axis], *data[axis + 1 :]]),
-        axis=axis,
-        index_dimensions=0,
-    )
+SCALARS = (
+    descriptor(
+        "GATHER: FLOAT32 1x1x1x1x1x1x3x4, INT64 1x1x1x1x1x1x1x1, FLOAT32"
+        " 1x1x1x1x1x1x1x4, 6, 0"
+    ),
+    descriptor(
+        "GATHER: FLOAT32 1x1x1x1x1x1x3x4, INT64 1x1x1x1x1x1x1x1, FLOAT32"
+        " 1x1x1x1x1x1x1x3, 7, 0"
+    ),
+)
+"""GATHERs of a scalar in 8 dimensions."""
 
 
 @given(of("GATHER").filter(lambda desc: desc.index_dimensions == 0), seeds)
-@example(scalar(6), 0)
-@example(scalar(7), 0)
+@example(SCALARS[0], 0)
+@example(SCALARS[1], 0)
 def test_gather_of_a_scalar_comes_back_with_one_more_leading_one(
     desc: og.GatherDesc, seed: int
 ) -> None:
@@ -248,13 +254,9 @@ def added_ones(desc: og.GatherNDDesc | og.GatherND1Desc) -> int:
 def batched(batch: int) -> og.GatherND1Desc:
     """A GATHER_ND1 in 7 dimensions, where the output's ones would take ONNX's form to
     9."""
-    return og.GatherND1Desc(
-        og.TensorDesc("FLOAT32", [1, 1, 1, 1, batch, 4, 5]),
-        og.TensorDesc("INT64", [1, 1, 1, 1, 1, batch, 2]),
-        og.TensorDesc("FLOAT32", [1, 1, 1, 1, 1, 1, batch]),
-        input_dimension_count=3,
-        indices_dimension_count=2,
-        batch_dimension_count=1,
+    return descriptor(
+        f"GATHER_ND1: FLOAT32 1x1x1x1x{batch}x4x5, INT64 1x1x1x1x1x{batch}x2, FLOAT32"
+        f" 1x1x1x1x1x1x{batch}, 3, 2, 1"
     )
 
 
@@ -284,39 +286,24 @@ def test_gather_nd_comes_back_exactly_unless_its_output_has_leading_ones(
         )
         == 1
     )
+    batches = desc.batches
     if max(data_rank, indices_rank) <= 8:
         event("ones in front")
-        assert rebuilt.operator == "GATHER_ND1"
-        assert rebuilt.fields == {
-            "input_dimension_count": data_rank,
-            "indices_dimension_count": indices_rank,
-            "batch_dimension_count": desc.batches + ones if desc.batches else 0,
-        }
+        expected = data_rank, indices_rank, batches + ones if batches else 0
     elif one_batch and indices_rank <= 8:
         event("no batches")
-        assert rebuilt.operator == "GATHER_ND1"
-        assert rebuilt.fields == {
-            "input_dimension_count": desc.input_dimension_count - desc.batches,
-            "indices_dimension_count": indices_rank,
-            "batch_dimension_count": 0,
-        }
+        expected = desc.input_dimension_count - batches, indices_rank, 0
     else:
         event("ones behind")
         # DirectML's tensors cannot be scalars
         scalar = ones == desc.output_tensor.dimension_count
-        assert rebuilt.operator == "GATHER_ND1"
-        assert rebuilt.fields == {
-            "input_dimension_count": desc.input_dimension_count,
-            "indices_dimension_count": desc.indices_dimension_count + scalar,
-            "batch_dimension_count": desc.batches,
-        }
-    ranks = (
-        rebuilt.fields["input_dimension_count"],
-        rebuilt.fields["indices_dimension_count"],
-    )
-    assert len(rebuilt.output) == max(
-        len(described.shapes[described.gather.output[0]]), *ranks
-    )
+        index_rank = desc.indices_dimension_count + scalar
+        expected = desc.input_dimension_count, index_rank, batches
+    assert rebuilt.operator == "GATHER_ND1"
+    assert [*rebuilt.fields] == ND_FIELDS
+    assert (*rebuilt.fields.values(),) == expected
+    shape = described.shapes[described.gather.output[0]]
+    assert len(rebuilt.output) == max(len(shape), *expected[:2])
     check_same_meaning(desc, rebuilt, seed)
 
 

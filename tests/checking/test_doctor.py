@@ -3,13 +3,13 @@ them."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import distribution, requires
 from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import Mock
 
 import msgspec
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from fake_compiler import library_of
 from fake_directml import done, fake_folder
+from messages import rows_of
 from packaging.requirements import Requirement
 from planted_adapter import planted
 from rings import quick_alone
@@ -29,15 +30,11 @@ from onnxgather.checking.doctor import (
     Checkup,
     Environment,
     Finding,
-    TriedProvider,
     Wheel,
     examine,
     look_at,
     try_kernels,
 )
-from onnxgather.checking.judge import KINDS
-from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import Result, ResultKind
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import kernels, runtime
 from onnxgather.core.execution.providers import PROVIDERS
@@ -110,7 +107,7 @@ class Home:
         script = (
             f'#!/bin/sh\nPYTHONPATH="{self.site}" exec "{sys.executable}" -S "$@"\n'
         )
-        Path(self.python).write_text(script, encoding="utf-8")
+        Path(self.python).write_text(script, "utf-8")
         Path(self.python).chmod(0o755)
 
     def module(self, change: str = "", version: str = "1.31.1") -> None:
@@ -124,7 +121,7 @@ class Home:
         """Write a file."""
         path = self.site / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, "utf-8")
 
     def own(self, name: str, version: str, *others: str, folder: str = "") -> None:
         """Let a distribution own the files of the module that are there now, and
@@ -178,10 +175,8 @@ def test_the_table_has_the_wheels_of_the_extras() -> None:
 
 
 INSTALL = 'PYTHON -m pip install "onnxruntime>=1.24.4"'
-CRASH = "os.kill(os.getpid(), signal.SIGSEGV)\n"
+CRASH = "os.kill(os.getpid(), signal.SIGSEGV)"
 CRASHED = "the worker died of SIGSEGV and printed nothing"
-OWNER = ("onnxruntime", "1.31.1")
-OPENVINO = ("onnxruntime-openvino", "1.24.1")
 LESS = "del InferenceSession{0}.get_provider_graph_assignment_info\n"
 OLD = LESS.format("") + LESS.format(".__base__")
 TOO_OLD = (
@@ -189,25 +184,20 @@ TOO_OLD = (
     " not record; install 1.24.4 or later"
 )
 DLL = "DLL load failed while importing onnxruntime_pybind11_state: not found"
-BOTH = "overwrite one another: 2 files belong to several; the module"
 
 
-def reinstall(name: str, version: str, *others: str) -> str:
-    """Return the command that installs a wheel in place of it and others."""
-    removed = " ".join(sorted([name, *others]))
-    install = f"PYTHON -m pip install {name}=={version}"
-    return f"PYTHON -m pip uninstall -y {removed} && {install}"
-
-
-class Ill(NamedTuple):
+class Ill(msgspec.Struct, forbid_unknown_fields=True):
     """An environment, what is wrong with it, and the command that mends it."""
 
-    what: str | None
-    """None: it is healthy."""
+    what: str = ""
+    """Without it the environment is healthy."""
     command: str | None = None
-    change: str | None = ""
-    """The change to the stand-in; None: there is none."""
-    owners: Sequence[tuple[str, ...]] = ()
+    module: bool = True
+    """Whether the stand-in is there."""
+    change: str = ""
+    """The change to the stand-in."""
+    owners: Sequence[str] = ()
+    """Names, versions and further files."""
     version: str = "1.31.1"
     """That of the module."""
     lost: str = "none"
@@ -218,208 +208,253 @@ class Ill(NamedTuple):
     pip: bool = True
 
 
-ILL = {
-    "no module": Ill(NONE, INSTALL, None),
-    "no module, uv": Ill(
-        NONE,
-        'uv pip install --python PYTHON "onnxruntime>=1.24.4"',
-        None,
-        pip=False,
-    ),
-    "no module under a plugin": Ill(
-        "QNNExecutionProvider: the environment of QNNExecutionProvider does not contain"
-        " ONNX Runtime; install onnxruntime-qnn on Windows",
-        None,
-        None,
-        provider="QNNExecutionProvider",
-    ),
-    "no module, and no wheel on this system": Ill(
-        "DmlExecutionProvider: the environment of DmlExecutionProvider does not contain"
-        " ONNX Runtime; install onnxruntime-directml on Windows, or run"
-        " scripts/directml/setup.sh on Linux",
-        None,
-        None,
-        provider="DmlExecutionProvider",
-    ),
-    "an empty module": Ill(
-        "cpu: the module onnxruntime is empty, as uninstalling one of its wheels leaves"
-        " it; reinstall onnxruntime",
-        INSTALL,
-        None,
-        left="onnxruntime/capi/left.txt",
-    ),
-    "no owner": Ill(None),
-    "two owners": Ill(
-        "onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1"
-        f" (2 files, 0 missing) {BOTH} loads as 1.31.1",
-        reinstall(*OPENVINO, "onnxruntime"),
-        owners=[OWNER, OPENVINO],
-    ),
-    "two owners and a crash": Ill(
-        "onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1 (3 files,"
-        f" 1 missing) {BOTH} does not load: {CRASHED}",
-        reinstall("onnxruntime-gpu", "1.31.1", "onnxruntime"),
-        CRASH,
-        [("onnxruntime-gpu", "1.31.1", "onnxruntime/capi/gone.so"), OWNER],
-    ),
-    "a plain and a special owner, uv": Ill(
-        "onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml 1.24.4"
-        f" (3 files, 1 missing) {BOTH} loads as 1.31.1",
-        "uv pip uninstall --python PYTHON onnxruntime onnxruntime-directml && "
-        "uv pip install --python PYTHON onnxruntime-directml==1.24.4",
-        owners=[
-            ("onnxruntime-directml", "1.24.4", "onnxruntime/capi/DirectML.dll"),
-            OWNER,
-        ],
-        pip=False,
-    ),
-    "two special owners, of which one loads": Ill(
-        "onnxruntime-gpu 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1"
-        f" (2 files, 0 missing) {BOTH} loads as 1.24.1",
-        reinstall(*OPENVINO, "onnxruntime-gpu"),
-        owners=[("onnxruntime-gpu", "1.31.1"), OPENVINO],
-        version="1.24.1",
-    ),
-    "files that another wheel uninstalled": Ill(
-        "onnxruntime 1.31.1 (2 files, 2 missing) is half removed",
-        reinstall(*OWNER),
-        owners=[OWNER],
-        lost="onnxruntime/**/*.py",
-        left="onnxruntime/LICENSE",
-    ),
-    "no files": Ill(
-        "onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed",
-        reinstall(*OPENVINO),
-        owners=[OPENVINO],
-        lost="onnxruntime/**/*.py",
-    ),
-    "one file less": Ill(
-        "onnxruntime 1.31.1 (3 files, 1 missing) is half removed",
-        reinstall(*OWNER),
-        owners=[(*OWNER, "onnxruntime/capi/onnxruntime_pybind11_state.so")],
-    ),
-    "a crash": Ill(
-        f"ONNX Runtime does not load: {CRASHED}", reinstall(*OWNER), CRASH, [OWNER]
-    ),
-    "a crash, no owner": Ill(f"ONNX Runtime does not load: {CRASHED}", None, CRASH),
-    "an error": Ill(
-        "ONNX Runtime does not load: undefined symbol",
-        reinstall(*OWNER),
-        "raise ImportError('undefined\\nsymbol')\n",
-        [OWNER],
-    ),
-    "a library of Windows less": Ill(
-        f"ONNX Runtime does not load: {DLL}",
-        "winget install --id Microsoft.VCRedist.2015+.x64",
-        f"raise ImportError({DLL!r})\n",
-        [OWNER],
-    ),
-    "too old": Ill(
-        TOO_OLD,
-        "PYTHON -m pip install --upgrade onnxruntime-openvino",
-        OLD,
-        [("onnxruntime-openvino", "1.23.0")],
-        "1.23.0",
-    ),
-    "too old, no owner": Ill(TOO_OLD, None, OLD, (), "1.23.0"),
-}
+ILL = msgspec.toml.decode(
+    f"""
+["no module"]
+module = false
+what = '{NONE}'
+command = '{INSTALL}'
+
+["no module, uv"]
+module = false
+pip = false
+what = '{NONE}'
+command = 'uv pip install --python PYTHON "onnxruntime>=1.24.4"'
+
+["no module under a plugin"]
+module = false
+provider = "QNNExecutionProvider"
+what = '''
+QNNExecutionProvider: the environment of QNNExecutionProvider does not contain
+ONNX Runtime; install onnxruntime-qnn on Windows'''
+
+["no module, and no wheel on this system"]
+module = false
+provider = "DmlExecutionProvider"
+what = '''
+DmlExecutionProvider: the environment of DmlExecutionProvider does not contain
+ONNX Runtime; install onnxruntime-directml on Windows, or run
+scripts/directml/setup.sh on Linux'''
+
+["an empty module"]
+module = false
+left = "onnxruntime/capi/left.txt"
+what = '''
+cpu: the module onnxruntime is empty, as uninstalling one of its wheels leaves
+it; reinstall onnxruntime'''
+command = '{INSTALL}'
+
+["no owner"]
+
+["two owners"]
+owners = ["onnxruntime 1.31.1", "onnxruntime-openvino 1.24.1"]
+what = '''
+onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1
+(2 files, 0 missing) overwrite one another: 2 files belong to several; the module
+loads as 1.31.1'''
+command = '''
+PYTHON -m pip uninstall -y onnxruntime onnxruntime-openvino &&
+PYTHON -m pip install onnxruntime-openvino==1.24.1'''
+
+["two owners and a crash"]
+change = '{CRASH}'
+owners = ["onnxruntime-gpu 1.31.1 onnxruntime/capi/gone.so", "onnxruntime 1.31.1"]
+what = '''
+onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-gpu 1.31.1 (3 files,
+1 missing) overwrite one another: 2 files belong to several; the module does not load:
+{CRASHED}'''
+command = '''
+PYTHON -m pip uninstall -y onnxruntime onnxruntime-gpu &&
+PYTHON -m pip install onnxruntime-gpu==1.31.1'''
+
+["a plain and a special owner, uv"]
+pip = false
+owners = [
+  "onnxruntime-directml 1.24.4 onnxruntime/capi/DirectML.dll",
+  "onnxruntime 1.31.1",
+]
+what = '''
+onnxruntime 1.31.1 (2 files, 0 missing) and onnxruntime-directml 1.24.4
+(3 files, 1 missing) overwrite one another: 2 files belong to several; the module
+loads as 1.31.1'''
+command = '''
+uv pip uninstall --python PYTHON onnxruntime onnxruntime-directml &&
+uv pip install --python PYTHON onnxruntime-directml==1.24.4'''
+
+["two special owners, of which one loads"]
+version = "1.24.1"
+owners = ["onnxruntime-gpu 1.31.1", "onnxruntime-openvino 1.24.1"]
+what = '''
+onnxruntime-gpu 1.31.1 (2 files, 0 missing) and onnxruntime-openvino 1.24.1
+(2 files, 0 missing) overwrite one another: 2 files belong to several; the module
+loads as 1.24.1'''
+command = '''
+PYTHON -m pip uninstall -y onnxruntime-gpu onnxruntime-openvino &&
+PYTHON -m pip install onnxruntime-openvino==1.24.1'''
+
+["files that another wheel uninstalled"]
+owners = ["onnxruntime 1.31.1"]
+lost = "onnxruntime/**/*.py"
+left = "onnxruntime/LICENSE"
+what = "onnxruntime 1.31.1 (2 files, 2 missing) is half removed"
+command = '''
+PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1'''
+
+["no files"]
+owners = ["onnxruntime-openvino 1.24.1"]
+lost = "onnxruntime/**/*.py"
+what = "onnxruntime-openvino 1.24.1 (2 files, 2 missing) is half removed"
+command = '''
+PYTHON -m pip uninstall -y onnxruntime-openvino &&
+PYTHON -m pip install onnxruntime-openvino==1.24.1'''
+
+["one file less"]
+owners = ["onnxruntime 1.31.1 onnxruntime/capi/onnxruntime_pybind11_state.so"]
+what = "onnxruntime 1.31.1 (3 files, 1 missing) is half removed"
+command = '''
+PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1'''
+
+["a crash"]
+change = '{CRASH}'
+owners = ["onnxruntime 1.31.1"]
+what = "ONNX Runtime does not load: {CRASHED}"
+command = '''
+PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1'''
+
+["a crash, no owner"]
+change = '{CRASH}'
+what = "ONNX Runtime does not load: {CRASHED}"
+
+["an error"]
+change = 'raise ImportError("undefined\\nsymbol")'
+owners = ["onnxruntime 1.31.1"]
+what = "ONNX Runtime does not load: undefined symbol"
+command = '''
+PYTHON -m pip uninstall -y onnxruntime && PYTHON -m pip install onnxruntime==1.31.1'''
+
+["a library of Windows less"]
+change = 'raise ImportError("{DLL}")'
+owners = ["onnxruntime 1.31.1"]
+what = "ONNX Runtime does not load: {DLL}"
+command = "winget install --id Microsoft.VCRedist.2015+.x64"
+
+["too old"]
+change = '''{OLD}'''
+owners = ["onnxruntime-openvino 1.23.0"]
+version = "1.23.0"
+what = "{TOO_OLD}"
+command = "PYTHON -m pip install --upgrade onnxruntime-openvino"
+
+["too old, no owner"]
+change = '''{OLD}'''
+version = "1.23.0"
+what = "{TOO_OLD}"
+""",
+    type=dict[str, Ill],
+)
+
+
+def line(text: str | None) -> str | None:
+    """Return a text of several lines as one line."""
+    return text and text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("ill", quick_alone(["no module", "a crash", "too old"], ILL))
 def test_what_is_wrong_with_an_environment(tmp_path: Path, ill: str) -> None:
     row = ILL[ill]
     home = Home(tmp_path / "home", pip=row.pip)
-    if row.change is not None:
+    if row.module:
         home.module(row.change, row.version)
     for owner in row.owners:
-        home.own(*owner)
+        home.own(*owner.split())
     for path in home.site.glob(row.lost):
         path.unlink()
     if row.left:
         home.write(row.left, "")
-    expected = None
-    if row.what is not None:
-        expected = f"PYTHON: {row.what}", row.command
+    expected = (line(f"PYTHON: {row.what}"), line(row.command)) if row.what else None
     assert home.finding(row.provider) == expected
 
 
-class TestTheModule:
-    def test_one_distribution_is_healthy(self, home: Home) -> None:
-        found = look_at(home.healthy().python)
-        assert found == Environment(
-            home.python,
-            {"python": PYTHON, "numpy": np.__version__, "onnxruntime": "1.31.1"},
-            True,
-            str(home.site / "onnxruntime"),
-            (Wheel("onnxruntime", "1.31.1", 2, 0),),
-            0,
-            (CPU,),
-            True,
-            None,
-        )
-        assert home.finding() is None
+def test_one_distribution_is_healthy(home: Home) -> None:
+    found = look_at(home.healthy().python)
+    assert found == Environment(
+        home.python,
+        {"python": PYTHON, "numpy": np.__version__, "onnxruntime": "1.31.1"},
+        True,
+        str(home.site / "onnxruntime"),
+        (Wheel("onnxruntime", "1.31.1", 2, 0),),
+        0,
+        (CPU,),
+        True,
+        None,
+    )
+    assert home.finding() is None
 
-    @pytest.mark.slow
-    def test_a_path_with_a_space_is_quoted_in_the_command(self, tmp_path: Path) -> None:
-        what = f"PYTHON: {NONE}"
-        command = '"PYTHON" -m pip install "onnxruntime>=1.24.4"'
-        assert Home(tmp_path / "my home").finding() == (what, command)
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("safe", ["", "1"])
-    def test_the_current_folder_is_not_on_the_path(
-        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
-    ) -> None:
-        Home(tmp_path / "other").healthy("raise ImportError('the wrong one')\n")
-        monkeypatch.chdir(tmp_path / "other" / "site")
-        monkeypatch.setenv("PYTHONSAFEPATH", safe)
-        found = look_at(home.healthy().python)
-        assert found.folder == str(home.site / "onnxruntime")
-        assert home.finding() is None
+@pytest.mark.slow
+def test_a_path_with_a_space_is_quoted_in_the_command(tmp_path: Path) -> None:
+    what = f"PYTHON: {NONE}"
+    command = '"PYTHON" -m pip install "onnxruntime>=1.24.4"'
+    assert Home(tmp_path / "my home").finding() == (what, command)
 
-    @pytest.mark.slow
-    def test_one_wheel_owns_the_module_whatever_is_beside_it(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        home.healthy()
-        # pip leaves such a folder on Windows.
-        home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
-        # Another owner is behind it on the path.
-        behind = Home(tmp_path / "behind")
-        behind.module()
-        behind.own(*OPENVINO)
-        script = Path(home.python).read_text(encoding="utf-8")
-        script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
-        # The environment prints at its start.
-        script = script.replace("\n", "\necho hello\n", 1)
-        Path(home.python).write_text(script, encoding="utf-8")
-        assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
 
-    @pytest.mark.slow
-    def test_distributions_that_share_no_file_are_healthy(self, home: Home) -> None:
-        home.healthy()
-        folder = "onnxruntime_extra-1.dist-info"
-        home.write(f"{folder}/METADATA", "Name: onnxruntime-extra\nVersion: 1")
-        home.write(f"{folder}/RECORD", "onnxruntime/capi/extra.so,,")
-        home.write("onnxruntime/capi/extra.so", "")
-        names = [wheel.name for wheel in look_at(home.python).wheels]
-        assert names == ["onnxruntime", "onnxruntime-extra"]
-        assert home.finding() is None
+@pytest.mark.slow
+@pytest.mark.parametrize("safe", ["", "1"])
+def test_the_current_folder_is_not_on_the_path(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: str
+) -> None:
+    Home(tmp_path / "other").healthy("raise ImportError('the wrong one')\n")
+    monkeypatch.chdir(tmp_path / "other" / "site")
+    monkeypatch.setenv("PYTHONSAFEPATH", safe)
+    found = look_at(home.healthy().python)
+    assert found.folder == str(home.site / "onnxruntime")
+    assert home.finding() is None
 
-    def test_an_interpreter_that_is_not_there_does_not_start(
-        self, tmp_path: Path
-    ) -> None:
-        python = str(tmp_path / "python")
-        what = f"{python} does not start: No such file or directory"
-        assert [*look_at(python).findings({})] == [Finding(what)]
 
-    def test_an_environment_without_numpy_needs_it(self, tmp_path: Path) -> None:
-        home = Home(tmp_path / "home", numpy=False).healthy()
-        command = 'PYTHON -m pip install "numpy>=1.26"'
-        assert home.finding() == ("PYTHON: numpy is not installed", command)
-        cure = f"install it: {sys.executable} -m pip install numpy"
-        fault = f"a lane needs numpy, which is not installed; {cure}"
-        assert look_at(home.python).fault == fault
+@pytest.mark.slow
+def test_one_wheel_owns_the_module_whatever_is_beside_it(
+    home: Home, tmp_path: Path
+) -> None:
+    home.healthy()
+    # pip leaves such a folder on Windows.
+    home.own("onnxruntime", "1.20.0", folder="~nxruntime-1.20.0.dist-info")
+    # Another owner is behind it on the path.
+    behind = Home(tmp_path / "behind")
+    behind.module()
+    behind.own("onnxruntime-openvino", "1.24.1")
+    script = Path(home.python).read_text("utf-8")
+    script = script.replace(f'{home.site}"', f'{home.site}:{behind.site}"')
+    # The environment prints at its start.
+    script = script.replace("\n", "\necho hello\n", 1)
+    Path(home.python).write_text(script, "utf-8")
+    assert look_at(home.python).wheels == (Wheel("onnxruntime", "1.31.1", 2, 0),)
+
+
+@pytest.mark.slow
+def test_distributions_that_share_no_file_are_healthy(home: Home) -> None:
+    home.healthy()
+    folder = "onnxruntime_extra-1.dist-info"
+    home.write(f"{folder}/METADATA", "Name: onnxruntime-extra\nVersion: 1")
+    home.write(f"{folder}/RECORD", "onnxruntime/capi/extra.so,,")
+    home.write("onnxruntime/capi/extra.so", "")
+    names = [wheel.name for wheel in look_at(home.python).wheels]
+    assert names == ["onnxruntime", "onnxruntime-extra"]
+    assert home.finding() is None
+
+
+def test_an_interpreter_that_is_not_there_does_not_start(tmp_path: Path) -> None:
+    python = str(tmp_path / "python")
+    what = f"{python} does not start: No such file or directory"
+    assert [*look_at(python).findings({})] == [Finding(what)]
+
+
+def test_an_environment_without_numpy_needs_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", numpy=False).healthy()
+    command = 'PYTHON -m pip install "numpy>=1.26"'
+    assert home.finding() == ("PYTHON: numpy is not installed", command)
+    cure = f"install it: {sys.executable} -m pip install numpy"
+    fault = f"a lane needs numpy, which is not installed; {cure}"
+    assert look_at(home.python).fault == fault
 
 
 NAMES: tuple[str, ...] = ("Gather", "GatherElements", "GatherND")
@@ -436,141 +471,155 @@ def states(checkup: Checkup, number: int = 0) -> dict[str, dict[str, str]]:
 ALL: dict[str, str] = dict.fromkeys(NAMES, "PASS")
 
 
-ELSEWHERE = dict.fromkeys(
-    [nodes for name in NAMES for nodes in (name, f"Mul {name} Mul")], "NOT-RUN"
-)
-
-
-def fails(provider: str, how: str) -> str:
-    """Return the change to the stand-in with which a provider does not start."""
-    return (
-        f"PROVIDERS = [{provider!r}, {CPU!r}]\ndef start(self):\n"
-        f"    if self.provider != {CPU!r}: {how}\nInferenceSession.open = start\n"
-    )
-
-
-class Tried(NamedTuple):
+class Tried(msgspec.Struct, forbid_unknown_fields=True):
     """A change to the stand-in, and what the doctor finds then."""
 
-    change: str
-    states: Mapping[str, Mapping[str, str]]
-    findings: Sequence[tuple[str, str | None]] = ()
+    change: str = ""
+    states: dict[str, dict[str, str]] = {}
+    """Where it is healthy, that of the CPU's provider is left out."""
+    has_cpu: bool = True
+    what: str = ""
+    command: str | None = None
     code: int = 0
 
 
-TRIED = {
-    "healthy": Tried("", {"cpu": ALL}),
-    "some nodes between others alone": Tried(
-        f"PROVIDERS = ['OpenVINOExecutionProvider', {CPU!r}]\ndef place(provider,"
-        " wrapped, operator):\n    return provider if wrapped or operator == 'Gather'"
-        f" else {CPU!r}\n",
-        {
-            "openvino": {
-                "Gather": "PASS",
-                "GatherElements": "NOT-RUN",
-                "Mul GatherElements Mul": "PASS",
-                "GatherND": "NOT-RUN",
-                "Mul GatherND Mul": "PASS",
-            },
-            "cpu": ALL,
-        },
-    ),
-    "no gather": Tried(
-        "PROVIDERS = ['AzureExecutionProvider', 'CPUExecutionProvider']\n"
-        "def place(*_): return 'CPUExecutionProvider'\n",
-        {"AzureExecutionProvider": ELSEWHERE, "cpu": ALL},
-    ),
-    "no gather on the only provider": Tried(
-        "PROVIDERS = ['AzureExecutionProvider']\n"
-        "def place(*_): return 'CPUExecutionProvider'\n",
-        {"AzureExecutionProvider": ELSEWHERE},
-        code=3,
-    ),
-    "directml": Tried(
-        fails("DmlExecutionProvider", "raise RuntimeError('no adapter')"),
-        {"directml": {}, "cpu": ALL},
-        [("directml: DmlExecutionProvider cannot start: no adapter", None)],
-        1,
-    ),
-    "cuda": Tried(
-        fails("CUDAExecutionProvider", "raise RuntimeError('no adapter')"),
-        {"cuda": {}, "cpu": ALL},
-        [
-            (
-                "cuda: CUDAExecutionProvider cannot start: no adapter",
-                (
-                    "PYTHON -m pip uninstall -y onnxruntime && "
-                    'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
-                ),
-            )
-        ],
-        1,
-    ),
-    "wrong elements": Tried(
-        "def value(_, array): return array + (array.shape == (3, 1))\n",
-        {"cpu": {**ALL, "GatherND": "DIFF"}},
-        [
-            (
-                (
-                    "cpu: GatherND: DIFF 3 of 3 elements differ, first"
-                    " OutputTensor[0,0]: expected 2.0 (00 00 00 40), got 3.0 (00 00 40"
-                    " 40)"
-                ),
-                None,
-            )
-        ],
-        1,
-    ),
-    "a crash": Tried(
-        fails("OtherExecutionProvider", CRASH.strip()),
-        {"OtherExecutionProvider": {}, "cpu": ALL},
-        [(f"OtherExecutionProvider: {CRASHED}", None)],
-        1,
-    ),
-}
+TRIED = msgspec.toml.decode(
+    """
+[healthy]
+
+["some nodes between others alone"]
+change = '''
+PROVIDERS = ["OpenVINOExecutionProvider", "CPUExecutionProvider"]
+def place(provider, wrapped, operator):
+    return provider if wrapped or operator == "Gather" else "CPUExecutionProvider"
+'''
+["some nodes between others alone".states.openvino]
+Gather = "PASS"
+GatherElements = "NOT-RUN"
+"Mul GatherElements Mul" = "PASS"
+GatherND = "NOT-RUN"
+"Mul GatherND Mul" = "PASS"
+
+["no gather"]
+change = '''
+PROVIDERS = ["AzureExecutionProvider", "CPUExecutionProvider"]
+def place(*_): return "CPUExecutionProvider"
+'''
+["no gather".states.AzureExecutionProvider]
+Gather = "NOT-RUN"
+"Mul Gather Mul" = "NOT-RUN"
+GatherElements = "NOT-RUN"
+"Mul GatherElements Mul" = "NOT-RUN"
+GatherND = "NOT-RUN"
+"Mul GatherND Mul" = "NOT-RUN"
+
+["no gather on the only provider"]
+change = '''
+PROVIDERS = ["AzureExecutionProvider"]
+def place(*_): return "CPUExecutionProvider"
+'''
+has_cpu = false
+code = 3
+["no gather on the only provider".states.AzureExecutionProvider]
+Gather = "NOT-RUN"
+"Mul Gather Mul" = "NOT-RUN"
+GatherElements = "NOT-RUN"
+"Mul GatherElements Mul" = "NOT-RUN"
+GatherND = "NOT-RUN"
+"Mul GatherND Mul" = "NOT-RUN"
+
+[directml]
+change = '''
+PROVIDERS = ["DmlExecutionProvider", "CPUExecutionProvider"]
+def start(self):
+    if self.provider != "CPUExecutionProvider": raise RuntimeError("no adapter")
+InferenceSession.open = start
+'''
+states.directml = {}
+what = "directml: DmlExecutionProvider cannot start: no adapter"
+code = 1
+
+[cuda]
+change = '''
+PROVIDERS = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+def start(self):
+    if self.provider != "CPUExecutionProvider": raise RuntimeError("no adapter")
+InferenceSession.open = start
+'''
+states.cuda = {}
+what = "cuda: CUDAExecutionProvider cannot start: no adapter"
+command = '''
+PYTHON -m pip uninstall -y onnxruntime &&
+PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'''
+code = 1
+
+["wrong elements"]
+change = "def value(_, array): return array + (array.shape == (3, 1))"
+states.cpu = { Gather = "PASS", GatherElements = "PASS", GatherND = "DIFF" }
+what = '''
+cpu: GatherND: DIFF 3 of 3 elements differ, first OutputTensor[0,0]: expected 2.0
+(00 00 00 40), got 3.0 (00 00 40 40)'''
+code = 1
+
+["a crash"]
+change = '''
+PROVIDERS = ["OtherExecutionProvider", "CPUExecutionProvider"]
+def start(self):
+    if self.provider != "CPUExecutionProvider": os.kill(os.getpid(), signal.SIGSEGV)
+InferenceSession.open = start
+'''
+states.OtherExecutionProvider = {}
+what = "OtherExecutionProvider: the worker died of SIGSEGV and printed nothing"
+code = 1
+""",
+    type=dict[str, Tried],
+)
 
 
-class TestProviders:
-    def test_each_case_is_one_node(self) -> None:
-        assert tuple(case.name for case in CASES) == NAMES
-        for case in CASES:
-            model = descriptor_model(case.descriptor, case.out_of_range)
-            assert [node.op_type for node in model.graph.node] == [case.name]
+def test_each_case_is_one_node() -> None:
+    assert tuple(case.name for case in CASES) == NAMES
+    for case in CASES:
+        model = descriptor_model(case.descriptor, case.out_of_range)
+        assert [node.op_type for node in model.graph.node] == [case.name]
 
-    @pytest.mark.parametrize("tried", quick_alone(["wrong elements", "cuda"], TRIED))
-    def test_what_is_wrong_with_providers(self, home: Home, tried: str) -> None:
-        row = TRIED[tried]
-        checkup = examine(python=home.healthy(row.change).python)
-        assert states(checkup) == row.states
-        told = [(f"PYTHON: {what}", command) for what, command in row.findings]
-        assert (home.told(checkup.findings), checkup.exit_code) == (told, row.code)
-        for one in checkup.environments[0].providers:
-            assert one.runs == ("PASS" in row.states[one.info.name].values())
-            for nodes, result in one.results.items():
-                if result.state == "PASS":
-                    assert result.nodes == tuple(nodes.split())
-                if result.state == "NOT-RUN":
-                    first = nodes.split()[0]
-                    assert result.reason == (
-                        f"{one.info.provider} must run every node, but {first}"
-                        f" ({first}) runs on {CPU}"
-                    )
 
-    @pytest.mark.slow
-    def test_without_any_onnx_runtime_the_exit_code_is_3(self, home: Home) -> None:
-        checkup = examine(python=home.python)
-        assert states(checkup) == {"cpu": {}}
-        assert (len(checkup.findings), checkup.exit_code) == (1, 3)
+@pytest.mark.parametrize("tried", quick_alone(["wrong elements", "cuda"], TRIED))
+def test_what_is_wrong_with_providers(home: Home, tried: str) -> None:
+    row = TRIED[tried]
+    expected = {**({"cpu": ALL} if row.has_cpu else {}), **row.states}
+    checkup = examine(python=home.healthy(row.change).python)
+    assert states(checkup) == expected
+    told = [(f"PYTHON: {line(row.what)}", line(row.command))] if row.what else []
+    assert (home.told(checkup.findings), checkup.exit_code) == (told, row.code)
+    for one in checkup.environments[0].providers:
+        assert one.runs == ("PASS" in expected[one.info.name].values())
+        for nodes, result in one.results.items():
+            if result.state == "PASS":
+                assert result.nodes == tuple(nodes.split())
+            if result.state == "NOT-RUN":
+                first = nodes.split()[0]
+                assert result.reason == (
+                    f"{one.info.provider} must run every node, but {first}"
+                    f" ({first}) runs on {CPU}"
+                )
 
-    @pytest.mark.slow
-    def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        other = Home(tmp_path / "other").healthy()
-        checkup = examine({"cpu@other": other.python}, python=home.python)
-        assert states(checkup, 1) == {"cpu@other": ALL}
-        assert home.told(checkup.findings) == [(f"PYTHON: {NONE}", INSTALL)]
-        assert checkup.exit_code == 1
+
+@pytest.mark.slow
+def test_without_any_onnx_runtime_the_exit_code_is_3(home: Home) -> None:
+    checkup = examine(python=home.python)
+    assert states(checkup) == {"cpu": {}}
+    assert (len(checkup.findings), checkup.exit_code) == (1, 3)
+
+
+@pytest.mark.slow
+def test_another_environment_that_runs_does_not_hide_the_fault_of_this_one(
+    home: Home, tmp_path: Path
+) -> None:
+    other = Home(tmp_path / "other").healthy()
+    checkup = examine({"cpu@other": other.python}, python=home.python)
+    assert states(checkup, 1) == {"cpu@other": ALL}
+    assert home.told(checkup.findings) == [(f"PYTHON: {NONE}", INSTALL)]
+    assert checkup.exit_code == 1
 
 
 NO_LIBRARY = """
@@ -579,250 +628,230 @@ def register_execution_provider_library(name, path): raise RuntimeError(f"no {pa
 """
 
 
-OPENCV = (
-    "opencv",
-    False,
-    (
-        "lane opencv needs OpenCV, which is not installed (no module cv2); run PYTHON"
-        " -m pip install opencv-python-headless==5.0.0.93 numpy"
-    ),
-    "PYTHON -m pip install opencv-python-headless==5.0.0.93",
+LACKING = """
+directml, onnxruntime
+DmlExecutionProvider is not available (available: CPUExecutionProvider); install
+onnxruntime-directml on Windows, or run scripts/directml/setup.sh on Linux
+
+cuda, onnxruntime
+CUDAExecutionProvider is not available (available: CPUExecutionProvider); install
+onnxruntime-gpu; the wheel needs an environment of its own: python3 -m venv ../cuda &&
+../cuda/bin/pip install "onnxruntime-gpu[cuda,cudnn]" numpy, then --lane
+cuda=../cuda/bin/python
+-> PYTHON -m pip uninstall -y onnxruntime &&
+PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"
+
+cuda
+PYTHON has no onnxruntime; install onnxruntime-gpu[cuda,cudnn]>=1.24.4 there
+-> PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"
+
+opencv
+lane opencv needs OpenCV, which is not installed (no module cv2); run PYTHON
+-m pip install opencv-python-headless==5.0.0.93 numpy
+-> PYTHON -m pip install opencv-python-headless==5.0.0.93
+"""
+"""A lane, whether ONNX Runtime is there, what is wrong, and what mends it."""
+*PROVIDERS_LACK, OPENCV_LACKS = rows_of(LACKING)
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "said"),
+    quick_alone([OPENCV_LACKS], [*PROVIDERS_LACK, OPENCV_LACKS]),
 )
+def test_what_a_lane_elsewhere_lacks(
+    home: Home, tmp_path: Path, elsewhere: str, said: str
+) -> None:
+    here = Home(tmp_path / "here").healthy()
+    lane, _, runtime = elsewhere.partition(", ")
+    if runtime:
+        home.healthy()
+    checkup = examine({lane: home.python}, python=here.python)
+    what, _, command = said.partition(" -> ")
+    expected = f"PYTHON: {lane}: {what}", command or None
+    assert home.told(checkup.findings) == [expected]
+    assert checkup.exit_code == 1
 
 
-class TestLanes:
-    CUDA = 'PYTHON -m pip install "onnxruntime-gpu[cuda,cudnn]>=1.24.4"'
+@pytest.mark.slow
+def test_a_wheel_does_not_replace_that_of_this_environment() -> None:
+    checkup = examine({"openvino": sys.executable})
+    found = [one for one in checkup.findings if ": openvino: " in one.what]
+    assert [finding.command for finding in found] == [
+        "python3 -m venv ../openvino && ../openvino/bin/pip install"
+        " onnxruntime-openvino numpy && onnxgather doctor"
+        " --lane openvino=../openvino/bin/python"
+    ]
 
-    @pytest.mark.parametrize(
-        ("lane", "has_runtime", "what", "command"),
-        quick_alone(
-            [OPENCV],
-            [
-                (
-                    "directml",
-                    True,
-                    (
-                        "DmlExecutionProvider is not available (available:"
-                        " CPUExecutionProvider); install onnxruntime-directml on"
-                        " Windows, or run scripts/directml/setup.sh on Linux"
-                    ),
-                    None,
-                ),
-                (
-                    "cuda",
-                    True,
-                    (
-                        "CUDAExecutionProvider is not available (available:"
-                        " CPUExecutionProvider); install onnxruntime-gpu; the wheel"
-                        " needs an environment of its own: python3 -m venv ../cuda &&"
-                        ' ../cuda/bin/pip install "onnxruntime-gpu[cuda,cudnn]" numpy,'
-                        " then --lane cuda=../cuda/bin/python"
-                    ),
-                    f"PYTHON -m pip uninstall -y onnxruntime && {CUDA}",
-                ),
-                (
-                    "cuda",
-                    False,
-                    (
-                        "PYTHON has no onnxruntime; install"
-                        " onnxruntime-gpu[cuda,cudnn]>=1.24.4 there"
-                    ),
-                    CUDA,
-                ),
-                OPENCV,
-            ],
-        ),
+
+@pytest.mark.slow
+def test_an_interpreter_that_does_not_start(home: Home) -> None:
+    checkup = examine({"cpu@old": "/none/python"}, python=home.healthy().python)
+    what = "/none/python does not start: No such file or directory"
+    assert checkup.findings == (Finding(what),)
+    assert checkup.exit_code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lane", "name", "command"),
+    [
+        ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
+        ("qnn", "QNN", None),  # as it exists on Windows only
+        ("XyzExecutionProvider", "Xyz", None),
+    ],
+)
+def test_a_plugin_library_that_does_not_load_is_a_finding(
+    home: Home, lane: str, name: str, command: str | None
+) -> None:
+    home.healthy(NO_LIBRARY)
+    checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
+    what = (
+        f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
+        " load: no /none/lib.so"
     )
-    def test_what_a_lane_elsewhere_lacks(
-        self,
-        home: Home,
-        tmp_path: Path,
-        lane: str,
-        has_runtime: bool,
-        what: str,
-        command: str | None,
-    ) -> None:
-        here = Home(tmp_path / "here").healthy()
-        if has_runtime:
-            home.healthy()
-        checkup = examine({lane: home.python}, python=here.python)
-        assert home.told(checkup.findings) == [(f"PYTHON: {lane}: {what}", command)]
-        assert checkup.exit_code == 1
+    assert home.told(checkup.findings) == [(what, command)]
 
-    @pytest.mark.slow
-    def test_a_wheel_does_not_replace_that_of_this_environment(self) -> None:
-        checkup = examine({"openvino": sys.executable})
-        found = [one for one in checkup.findings if ": openvino: " in one.what]
-        assert [finding.command for finding in found] == [
-            "python3 -m venv ../openvino && ../openvino/bin/pip install"
-            " onnxruntime-openvino numpy && onnxgather doctor"
-            " --lane openvino=../openvino/bin/python"
-        ]
 
-    @pytest.mark.slow
-    def test_an_interpreter_that_does_not_start(self, home: Home) -> None:
-        checkup = examine({"cpu@old": "/none/python"}, python=home.healthy().python)
-        what = "/none/python does not start: No such file or directory"
-        assert checkup.findings == (Finding(what),)
-        assert checkup.exit_code == 1
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("lane", "name", "command"),
-        [
-            ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
-            ("qnn", "QNN", None),  # as it exists on Windows only
-            ("XyzExecutionProvider", "Xyz", None),
-        ],
+@pytest.mark.slow
+def test_a_plugin_without_a_device_is_a_finding(home: Home) -> None:
+    home.healthy(
+        "def get_ep_devices(): return []\ndef"
+        " register_execution_provider_library(*_): pass\n"
     )
-    def test_a_plugin_library_that_does_not_load_is_a_finding(
-        self, home: Home, lane: str, name: str, command: str | None
-    ) -> None:
-        home.healthy(NO_LIBRARY)
-        checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
-        what = (
-            f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
-            " load: no /none/lib.so"
-        )
-        assert home.told(checkup.findings) == [(what, command)]
+    home.write("lib.so", "")
+    library = str(home.site / "lib.so")
+    checkup = examine(plugins={"webgpu": library}, python=home.python)
+    what = (
+        "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
+        " offers no device for it"
+    )
+    assert home.told(checkup.findings) == [(what, None)]
 
-    @pytest.mark.slow
-    def test_a_plugin_without_a_device_is_a_finding(self, home: Home) -> None:
-        home.healthy(
-            "def get_ep_devices(): return []\ndef"
-            " register_execution_provider_library(*_): pass\n"
-        )
-        home.write("lib.so", "")
-        library = str(home.site / "lib.so")
-        checkup = examine(plugins={"webgpu": library}, python=home.python)
-        what = (
-            "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
-            " offers no device for it"
-        )
-        assert home.told(checkup.findings) == [(what, None)]
 
-    def test_the_devices_of_a_lane_are_told(self, home: Home) -> None:
-        home.healthy("""
+def test_the_devices_of_a_lane_are_told(home: Home) -> None:
+    home.healthy("""
 def device(ep, kind, vendor):
     about = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
     return Any_(ep_name=ep + "ExecutionProvider", device=about)
 def get_ep_devices():
     return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
 """)  # noqa: E501
-        text = str(examine(python=home.python))
-        assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
+    text = str(examine(python=home.python))
+    assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
 
-    @pytest.mark.slow
-    def test_a_plugin_does_not_hide_the_provider_that_is_listed(
-        self, home: Home
-    ) -> None:
-        home.healthy(NO_LIBRARY)
-        checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
-        assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
-        what = (
-            "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
-            " load: no /none/lib.so"
-        )
-        assert home.told(checkup.findings) == [(what, None)]
 
-    @pytest.mark.slow
-    def test_a_lane_in_this_environment_is_not_asked_twice(self, home: Home) -> None:
-        checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
-        assert states(checkup) == {"cpu@own": ALL}
-
-    @pytest.mark.slow
-    def test_a_lane_on_a_shared_library_is_examined(
-        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "host").mkdir()
-        library = library_of(tmp_path / "host", monkeypatch, RUNTIME)
-        lanes = {"cpu@library": library, "webgpu@library": library}
-        checkup = examine(lanes, python=home.healthy().python)
-        assert states(checkup, 1) == {"cpu@library": ALL, "webgpu@library": {}}
-        found = checkup.environments[1]
-        assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
-        what = (
-            f"{library}: webgpu@library: WebGpuExecutionProvider is not available"
-            " (available: CPUExecutionProvider); install onnxruntime-webgpu, or run"
-            " scripts/directml/setup.sh on Linux"
-        )
-        assert checkup.findings == (Finding(what),)
-
-    @pytest.mark.slow
-    def test_a_shared_library_that_does_not_load_is_a_finding(
-        self, home: Home, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("CXX", "/none/c++")
-        checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
-        what = (
-            "cpu@library: the host of a shared library must be compiled by /none/c++,"
-            " or what CXX names: /none/c++: No such file or directory"
-        )
-        assert checkup.findings == (Finding(what),)
-        assert (
-            "\n/none/lib.so: does not answer\n  cpu@library: does not start: "
-            in str(checkup)
-        )
-        assert checkup.exit_code == 1
-
-    @pytest.mark.slow
-    def test_a_host_that_was_made_is_examined(self, home: Home, cache: Path) -> None:
-        made = cache / "onnxgather" / "directml" / "run-runtime"
-        made.parent.mkdir(parents=True)
-        other = Home(made.parent / "other").healthy(
-            "PROVIDERS = ['DmlExecutionProvider', 'CPUExecutionProvider']\n"
-        )
-        made.write_text(f'#!/bin/sh\nexec "{other.python}" -u "{runtime.__file__}"\n')
-        made.chmod(0o755)
-        checkup = examine(python=home.healthy().python)
-        assert states(checkup) == {"cpu": ALL}
-        assert states(checkup, 1) == {"directml": ALL}
-        assert checkup.environments[1].python == str(made)
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-
-    NATIVE = (
-        "PYTHON: openvino: OpenVINOExecutionProvider is not available; the environment"
-        " has OpenVINO 2026.4.1 itself, which is no provider of ONNX Runtime, and whose"
-        " lane is openvino-runtime: --lane openvino-runtime=PYTHON"
+@pytest.mark.slow
+def test_a_plugin_does_not_hide_the_provider_that_is_listed(home: Home) -> None:
+    home.healthy(NO_LIBRARY)
+    checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
+    assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
+    what = (
+        "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
+        " load: no /none/lib.so"
     )
+    assert home.told(checkup.findings) == [(what, None)]
 
-    def test_native_openvino_is_told_by_its_own_lane(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        here = Home(tmp_path / "here").healthy()
-        home.write("openvino/__init__.py", "")
-        home.write(
-            "openvino-2026.4.1.dist-info/METADATA",
-            "Metadata-Version: 2.1\nName: openvino\nVersion: 2026.4.1\n",
-        )
-        checkup = examine({"openvino": home.python}, python=here.python)
-        command = "onnxgather doctor --lane openvino-runtime=PYTHON"
-        assert home.told(checkup.findings) == [(self.NATIVE, command)]
-        assert checkup.environments[1].runtimes == ("openvino-runtime",)
 
-    def test_runtimes_behind_adapters_are_tried(
-        self, home: Home, tmp_path: Path
-    ) -> None:
-        right = "gather = lambda data, indices: data[indices.reshape(3)].reshape(3)"
-        change = f"""
+@pytest.mark.slow
+def test_a_lane_in_this_environment_is_not_asked_twice(home: Home) -> None:
+    checkup = examine({"cpu@own": home.python}, python=home.healthy().python)
+    assert states(checkup) == {"cpu@own": ALL}
+
+
+@pytest.mark.slow
+def test_a_lane_on_a_shared_library_is_examined(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "host").mkdir()
+    library = library_of(tmp_path / "host", monkeypatch, RUNTIME)
+    lanes = {"cpu@library": library, "webgpu@library": library}
+    checkup = examine(lanes, python=home.healthy().python)
+    assert states(checkup, 1) == {"cpu@library": ALL, "webgpu@library": {}}
+    found = checkup.environments[1]
+    assert (found.python, found.versions["onnxruntime"]) == (library, "1.31.1")
+    what = (
+        f"{library}: webgpu@library: WebGpuExecutionProvider is not available"
+        " (available: CPUExecutionProvider); install onnxruntime-webgpu, or run"
+        " scripts/directml/setup.sh on Linux"
+    )
+    assert checkup.findings == (Finding(what),)
+
+
+@pytest.mark.slow
+def test_a_shared_library_that_does_not_load_is_a_finding(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/none/c++")
+    checkup = examine({"cpu@library": "/none/lib.so"}, python=home.healthy().python)
+    what = (
+        "cpu@library: the host of a shared library must be compiled by /none/c++,"
+        " or what CXX names: /none/c++: No such file or directory"
+    )
+    assert checkup.findings == (Finding(what),)
+    assert "\n/none/lib.so: does not answer\n  cpu@library: does not start: " in str(
+        checkup
+    )
+    assert checkup.exit_code == 1
+
+
+@pytest.mark.slow
+def test_a_host_that_was_made_is_examined(home: Home, cache: Path) -> None:
+    made = cache / "onnxgather" / "directml" / "run-runtime"
+    made.parent.mkdir(parents=True)
+    other = Home(made.parent / "other").healthy(
+        "PROVIDERS = ['DmlExecutionProvider', 'CPUExecutionProvider']\n"
+    )
+    made.write_text(f'#!/bin/sh\nexec "{other.python}" -u "{runtime.__file__}"\n')
+    made.chmod(0o755)
+    checkup = examine(python=home.healthy().python)
+    assert states(checkup) == {"cpu": ALL}
+    assert states(checkup, 1) == {"directml": ALL}
+    assert checkup.environments[1].python == str(made)
+    assert (checkup.findings, checkup.exit_code) == ((), 0)
+
+
+NATIVE = (
+    "PYTHON: openvino: OpenVINOExecutionProvider is not available; the environment"
+    " has OpenVINO 2026.4.1 itself, which is no provider of ONNX Runtime, and whose"
+    " lane is openvino-runtime: --lane openvino-runtime=PYTHON"
+)
+
+
+def test_native_openvino_is_told_by_its_own_lane(home: Home, tmp_path: Path) -> None:
+    here = Home(tmp_path / "here").healthy()
+    home.write("openvino/__init__.py", "")
+    home.write(
+        "openvino-2026.4.1.dist-info/METADATA",
+        "Metadata-Version: 2.1\nName: openvino\nVersion: 2026.4.1\n",
+    )
+    checkup = examine({"openvino": home.python}, python=here.python)
+    command = "onnxgather doctor --lane openvino-runtime=PYTHON"
+    assert home.told(checkup.findings) == [(NATIVE, command)]
+    assert checkup.environments[1].runtimes == ("openvino-runtime",)
+
+
+def test_runtimes_behind_adapters_are_tried(home: Home, tmp_path: Path) -> None:
+    right = "gather = lambda data, indices: data[indices.reshape(3)].reshape(3)"
+    change = f"""
         {right}
         del ran
         import atexit
         atexit.register(lambda: os._exit(3))
         """
-        adapter = planted(tmp_path, change)
-        checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
-        lines = str(checkup).splitlines()
-        start = "  mine: starts, version 1.2.3"
-        if sys.platform == "linux":
-            start = f"{start}; answers, but then ended with exit code 3 at exit"
-        position = lines.index(start)
-        assert lines[position + 1] == "    Gather: PASS"
-        assert checkup.exit_code == 1  # GatherND has another shape
-        assert len(checkup.findings) == 1
+    adapter = planted(tmp_path, change)
+    checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
+    lines = str(checkup).splitlines()
+    start = "  mine: starts, version 1.2.3"
+    if sys.platform == "linux":
+        start = f"{start}; answers, but then ended with exit code 3 at exit"
+    position = lines.index(start)
+    assert lines[position + 1] == "    Gather: PASS"
+    assert checkup.exit_code == 1  # GatherND has another shape
+    assert len(checkup.findings) == 1
 
-    def test_both_runs_of_a_runtime_count(self, home: Home, tmp_path: Path) -> None:
-        change = """
+
+def test_both_runs_of_a_runtime_count(home: Home, tmp_path: Path) -> None:
+    change = """
         RUNS = []
         def gather(data, indices):
             RUNS.append(0)
@@ -830,70 +859,96 @@ def get_ep_devices():
             return output if len(RUNS) % 2 else output + np.float32(1)
         del ran
         """
-        adapter = planted(tmp_path, change)
-        checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
-        lines = str(checkup).splitlines()
-        position = lines.index("  mine: starts, version 1.2.3")
-        assert lines[position + 1].startswith("    Gather: DIFF 3 of 3 elements differ")
-
-    def test_an_unknown_provider_is_refused(self) -> None:
-        with pytest.raises(
-            ProviderError,
-            match=r"^provider must be one of .*, cpu, .*, got 'cqu'; a lane on a"
-            r" runtime of your own needs --adapter cqu=FILE\.py$",
-        ):
-            examine({"cqu": "python"})
+    adapter = planted(tmp_path, change)
+    checkup = examine(python=home.healthy().python, adapters={"mine": adapter})
+    lines = str(checkup).splitlines()
+    position = lines.index("  mine: starts, version 1.2.3")
+    assert lines[position + 1].startswith("    Gather: DIFF 3 of 3 elements differ")
 
 
-def checkup_of(*findings: Finding) -> Checkup:
-    """A checkup that has everything a text may hold."""
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(
+        ProviderError,
+        match=r"^provider must be one of .*, cpu, .*, got 'cqu'; a lane on a"
+        r" runtime of your own needs --adapter cqu=FILE\.py$",
+    ):
+        examine({"cqu": "python"})
 
-    def result(kind: ResultKind, reason: str | None = None, *nodes: str) -> Result:
-        return Result("x", KINDS[kind][0], kind, reason, nodes)
 
-    runs = {
-        "Gather": result(ResultKind.SAME, None, "Gather"),
-        "GatherElements": result(
-            ResultKind.NOT_RUN, "it must run every node, but it sleeps"
-        ),
-        "Mul GatherElements Mul": result(ResultKind.BROKEN, "oh"),
-        "GatherND": result(ResultKind.SHAPE, "no", "GatherND"),
-    }
-    runs_none = {"Gather": result(ResultKind.NOT_RUN, "b")}
-    environments = (
-        Environment(
-            "/env/python",
-            {"python": "3.11.7", "numpy": "2.4.6", "onnxruntime": "1.31.1"},
-            folder="/env/onnxruntime",
-            wheels=(
-                Wheel("onnxruntime", "1.31.1", 317, 0),
-                Wheel("onnxruntime-odd", "1", 9, 2),
-            ),
-            shared=314,
-            providers=(
-                TriedProvider(
-                    LaneInfo(
-                        "openvino",
-                        "OpenVINOExecutionProvider",
-                        {},
-                        ("GPU Intel", "CPU X"),
-                    ),
-                    runs,
-                ),
-                TriedProvider(
-                    LaneInfo("cuda", "CUDAExecutionProvider", not_run="no adapter")
-                ),
-                TriedProvider(
-                    LaneInfo("ZExecutionProvider", "ZExecutionProvider"), runs_none
-                ),
-            ),
-        ),
-        Environment("/own/python", {"python": "3.12.1"}, folder="/own/onnxruntime"),
-        Environment("/no/python", {"python": "3.12.1"}),
-        Environment("/none/python", fault="it does not start"),
-    )
-    return Checkup("0.1.0", "Linux 6.1 x86_64", environments, findings, 1)
-
+CHECKUP = """
+{
+  "onnxgather": "0.1.0",
+  "machine": "Linux 6.1 x86_64",
+  "environments": [
+    {
+      "python": "/env/python",
+      "versions": {"python": "3.11.7", "numpy": "2.4.6", "onnxruntime": "1.31.1"},
+      "folder": "/env/onnxruntime",
+      "wheels": [
+        {"name": "onnxruntime", "version": "1.31.1", "files": 317, "missing": 0},
+        {"name": "onnxruntime-odd", "version": "1", "files": 9, "missing": 2}
+      ],
+      "shared": 314,
+      "providers": [
+        {
+          "info": {
+            "name": "openvino",
+            "provider": "OpenVINOExecutionProvider",
+            "devices": ["GPU Intel", "CPU X"]
+          },
+          "results": {
+            "Gather": {
+              "lane": "x", "state": "PASS", "kind": "same", "nodes": ["Gather"]
+            },
+            "GatherElements": {
+              "lane": "x",
+              "state": "NOT-RUN",
+              "kind": "not-run",
+              "reason": "it must run every node, but it sleeps"
+            },
+            "Mul GatherElements Mul": {
+              "lane": "x", "state": "ERROR", "kind": "broken", "reason": "oh"
+            },
+            "GatherND": {
+              "lane": "x",
+              "state": "DIFF",
+              "kind": "shape",
+              "reason": "no",
+              "nodes": ["GatherND"]
+            }
+          }
+        },
+        {
+          "info": {
+            "name": "cuda",
+            "provider": "CUDAExecutionProvider",
+            "not_run": "no adapter"
+          }
+        },
+        {
+          "info": {"name": "ZExecutionProvider", "provider": "ZExecutionProvider"},
+          "results": {
+            "Gather": {
+              "lane": "x", "state": "NOT-RUN", "kind": "not-run", "reason": "b"
+            }
+          }
+        }
+      ]
+    },
+    {
+      "python": "/own/python",
+      "versions": {"python": "3.12.1"},
+      "folder": "/own/onnxruntime"
+    },
+    {"python": "/no/python", "versions": {"python": "3.12.1"}},
+    {"python": "/none/python", "fault": "it does not start"}
+  ],
+  "findings": [{"what": "bad", "command": "mend it"}, {"what": "worse"}],
+  "exit_code": 1,
+  "kernels": ""
+}
+"""
+"""A checkup that has everything a text may hold."""
 
 TEXT = """\
 onnxgather 0.1.0 on Linux 6.1 x86_64
@@ -919,14 +974,14 @@ onnxgather 0.1.0 on Linux 6.1 x86_64
 2 findings:
 1. bad
    mend it
-2. worse
-"""
+2. worse"""
 
 
 class TestText:
+    CHECKUP = msgspec.json.decode(CHECKUP, type=Checkup)
+
     def test_the_text_of_a_whole_checkup(self) -> None:
-        text = str(checkup_of(Finding("bad", "mend it"), Finding("worse")))
-        assert text + "\n" == TEXT
+        assert str(self.CHECKUP) == TEXT
 
     @pytest.mark.parametrize(
         ("findings", "last"),
@@ -935,117 +990,86 @@ class TestText:
     def test_the_last_line_sums_up_the_findings(
         self, findings: tuple[Finding, ...], last: str
     ) -> None:
-        assert str(checkup_of(*findings)).endswith("\n\n" + last)
+        checkup = msgspec.structs.replace(self.CHECKUP, findings=findings)
+        assert str(checkup).endswith(f"\n\n{last}")
 
     def test_the_json_of_a_checkup(self) -> None:
-        checkup = checkup_of(Finding("bad", "mend"))
-        text = msgspec.json.encode(checkup)
-        assert msgspec.json.decode(text, type=Checkup) == checkup
-        plain = msgspec.json.decode(text)
-        assert plain["findings"] == [{"what": "bad", "command": "mend"}]
-        names = {
-            "onnxgather",
-            "machine",
-            "environments",
-            "findings",
-            "exit_code",
-            "kernels",
-        }
-        assert set(plain) == names
-        environment = plain["environments"][0]
-        assert set(environment) == {
-            "python",
-            "versions",
-            "folder",
-            "wheels",
-            "shared",
-            "providers",
-        }
-        assert environment["wheels"][1] == {
-            "name": "onnxruntime-odd",
-            "version": "1",
-            "files": 9,
-            "missing": 2,
-        }
-        assert set(environment["providers"][0]) == {"info", "results"}
+        assert json.loads(msgspec.json.encode(self.CHECKUP)) == json.loads(CHECKUP)
 
 
-class TestThisEnvironment:
-    def test_it_is_healthy_and_onnxruntime_stays_out(self) -> None:
-        """The only run of the command on this environment."""
-        code = (
-            "import sys\n"
-            "from onnxgather.cli import main\n"
-            "try: main(['doctor', '--json'])\n"
-            "finally: assert 'onnxruntime' not in sys.modules\n"
-        )
-        said = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, check=True
-        )
-        checkup = msgspec.json.decode(said.stdout, type=Checkup)
-        assert checkup.onnxgather == og.__version__
-        assert states(checkup)["cpu"] == ALL
-        found = checkup.environments[0]
-        (owner,) = found.wheels
-        assert (
-            owner.version
-            == distribution(owner.name).version
-            == found.versions["onnxruntime"]
-        )
-        assert (owner.missing, found.shared) == (0, 0)
-        assert owner.files > 100
-        assert (checkup.findings, checkup.exit_code) == ((), 0)
-        if kernels.operators_library() is not None:
-            assert checkup.kernels == "run in Python and in ONNX Runtime"
+def test_it_is_healthy_and_onnxruntime_stays_out() -> None:
+    """The only run of the command on this environment."""
+    code = (
+        "import sys\n"
+        "from onnxgather.cli import main\n"
+        "try: main(['doctor', '--json'])\n"
+        "finally: assert 'onnxruntime' not in sys.modules\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    checkup = msgspec.json.decode(said.stdout, type=Checkup)
+    assert checkup.onnxgather == og.__version__
+    assert states(checkup)["cpu"] == ALL
+    found = checkup.environments[0]
+    (owner,) = found.wheels
+    assert (
+        owner.version
+        == distribution(owner.name).version
+        == found.versions["onnxruntime"]
+    )
+    assert (owner.missing, found.shared) == (0, 0)
+    assert owner.files > 100
+    assert (checkup.findings, checkup.exit_code) == ((), 0)
+    if kernels.operators_library() is not None:
+        assert checkup.kernels == "run in Python and in ONNX Runtime"
 
-    def test_kernels_that_are_not_there_are_no_finding(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
-        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
-        monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
-        why = tmp_path / "why.txt"
-        monkeypatch.setattr(kernels, "_WHY_NOT", why)
-        lost = "they are not beside onnxgather's modules; install onnxgather once more"
-        assert try_kernels() == (f"none, as {lost}", False)
-        why.write_text(
-            "the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8"
-        )
-        failed = "the C compiler failed: 3: error: no Python.h; mend that"
-        assert try_kernels() == (
-            f"none, as they were not built with onnxgather, as {failed}",
-            False,
-        )
-        monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
-        assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
 
-    @pytest.mark.slow
-    def test_kernels_that_are_broken_are_a_finding(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        if kernels.operators_library() is None:
-            pytest.skip("the native kernels are not built")
-        broken = tmp_path / "broken.so"
-        broken.write_text("no library", encoding="utf-8")
-        monkeypatch.setattr(kernels, "_OPERATORS", broken)
-        monkeypatch.setattr(
-            doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))
-        )
-        checkup = examine()
-        (finding,) = checkup.findings
-        assert finding == Finding(f"native kernels: {checkup.kernels}")
-        assert str(checkup).splitlines()[1] == finding.what
-        assert finding.what.startswith(
-            "native kernels: the Python module gathers other elements than the"
-            " reference; the operators of ONNX Runtime: CPUExecutionProvider must run"
-            " onnxgather's own operators, but their library does not load: "
-        )
-        monkeypatch.setitem(sys.modules, "onnxgather._native", None)
-        said, wrong = try_kernels()
-        assert said.startswith(
-            "the Python module does not load; the operators of ONNX Runtime: "
-        )
-        assert wrong
+def test_kernels_that_are_not_there_are_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_OPERATORS", tmp_path / "gone.so")
+    monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+    monkeypatch.delenv("ONNXGATHER_NATIVE", raising=False)
+    why = tmp_path / "why.txt"
+    monkeypatch.setattr(kernels, "_WHY_NOT", why)
+    lost = "they are not beside onnxgather's modules; install onnxgather once more"
+    assert try_kernels() == (f"none, as {lost}", False)
+    why.write_text("the C compiler failed: 3: error: no Python.h; mend that\n", "utf-8")
+    failed = "the C compiler failed: 3: error: no Python.h; mend that"
+    assert try_kernels() == (
+        f"none, as they were not built with onnxgather, as {failed}",
+        False,
+    )
+    monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+    assert try_kernels() == ("none, as ONNXGATHER_NATIVE is 0", False)
+
+
+@pytest.mark.slow
+def test_kernels_that_are_broken_are_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernels.operators_library() is None:
+        pytest.skip("the native kernels are not built")
+    broken = tmp_path / "broken.so"
+    broken.write_text("no library", "utf-8")
+    monkeypatch.setattr(kernels, "_OPERATORS", broken)
+    monkeypatch.setattr(
+        doctor, "Gather", Mock(return_value=Mock(return_value=np.zeros(9)))
+    )
+    checkup = examine()
+    (finding,) = checkup.findings
+    assert finding == Finding(f"native kernels: {checkup.kernels}")
+    assert str(checkup).splitlines()[1] == finding.what
+    assert finding.what.startswith(
+        "native kernels: the Python module gathers other elements than the"
+        " reference; the operators of ONNX Runtime: CPUExecutionProvider must run"
+        " onnxgather's own operators, but their library does not load: "
+    )
+    monkeypatch.setitem(sys.modules, "onnxgather._native", None)
+    said, wrong = try_kernels()
+    assert said.startswith(
+        "the Python module does not load; the operators of ONNX Runtime: "
+    )
+    assert wrong
 
 
 def test_directml_itself_is_examined_in_a_folder_of_ones_own(tmp_path: Path) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, cast
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
 from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
+from short_descriptors import descriptor, tensor_desc
 
-import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.judge import KINDS
 from onnxgather.checking.known_differences import (
     CasePattern,
-    DescriptorPattern,
-    ElementPattern,
     Known,
-    NodePattern,
     ResultPattern,
     explained,
     known_differences,
@@ -35,163 +34,154 @@ from onnxgather.checking.run import check_cases
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 
-KNOWN = Known(
-    "StubExecutionProvider",
-    ">=1.29,<1.31",
-    (CasePattern(operator=("GATHER",), out_of_range=("error",), in_range=False),),
-    (ResultPattern(ResultKind.NOT_REFUSED),),
-    "It answers with zeros.",
-    "https://example.org/1",
-)
+ENTRY = """
+{
+  "provider": "StubExecutionProvider",
+  "versions": ">=1.29,<1.31",
+  "cases": [{"operator": ["GATHER"], "out_of_range": ["error"], "in_range": false}],
+  "found": [{"kind": "not-refused"}],
+  "reason": "It answers with zeros.",
+  "link": "https://example.org/1"
+}
+"""
 
 
-class TestKnownDifferences:
-    WILD = ran([(1, 2), (0, 0)], ZEROS)
-    REFUSED = ran(None, ZEROS, "out of bounds")
+def known_with(**fields: Any) -> Known:
+    """Return the known difference with other fields, written as JSON."""
+    return msgspec.convert(json.loads(ENTRY) | fields, Known)
 
-    def test_a_known_difference_is_shown_as_such(self) -> None:
-        found = only(case(0, 7), self.WILD, known=(KNOWN,))
-        assert (found.state, found.found) == ("KNOWN", "DIFF")
-        assert found.known == "It answers with zeros. (https://example.org/1)"
-        assert found.reason is not None
-        assert found.reason.startswith("must refuse, but returned zeros")
 
-    def test_a_known_difference_that_passes_is_a_finding(self) -> None:
-        found = only(case(0, 7), self.REFUSED, known=(KNOWN,))
-        assert found.state == "FIXED"
-        assert found.reason == "passes, although it is a known difference"
+KNOWN = known_with()
 
-    def test_a_known_difference_that_sometimes_passes_is_no_finding(self) -> None:
-        sometimes = structs.replace(KNOWN, sometimes=True)
-        assert only(case(0, 7), self.REFUSED, known=(sometimes,)).state == "PASS"
-        assert only(case(0, 7), self.WILD, known=(sometimes,)).state == "KNOWN"
+PARTS = """\
+elsewhere | {"kind": "not-run"} | KNOWN
+elsewhere | {"kind": "not-run", "not_run": "elsewhere"} | KNOWN
+elsewhere | {"kind": "not-run", "not_run": "folded"} | NOT-RUN
+elsewhere | {"kind": "not-run", "elsewhere": {"operator": ["And", "Or"]}} | KNOWN
+elsewhere | {"kind": "not-run", "elsewhere": {"operator": ["And"]}} | NOT-RUN
+elsewhere | {"kind": "unproved"} | NOT-RUN
+died | {"kind": "broken", "breakdown": "died", "detail": "SIGSEGV"} | KNOWN
+died | {"kind": "broken", "breakdown": "late"} | ERROR
+died | {"kind": "broken", "detail": "SIGABRT"} | ERROR
+died | {"kind": "broken", "message": "died"} | ERROR
+no memory in two lines | {"kind": "failed", "message": "*o?m*"} | KNOWN
+no memory | {"kind": "failed", "message": "*Stub*"} | ERROR
+nan | {"kind": "elements", "first": {"expected": "1.0", "got": "nan"}} | KNOWN
+nan | {"kind": "elements", "first": {"expected": "nan", "got": "nan"}} | DIFF
+"""
+"""Answers, what an entry says of them, and what becomes of them. The message is that of
+the provider, and not of the lane."""
 
-    def test_another_state_is_not_covered(self) -> None:
-        assert (
-            only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state
-            == "ERROR"
-        )
+OTHERS = """\
+{"provider": "OtherExecutionProvider"}
+{"versions": "<1.30"}
+{"cases": [{"in_range": true}]}
+{"cases": [{"name": "other/*"}]}
+{"cases": [{"operator": ["GATHER_ND"]}]}
+{"cases": [{"data_type": ["FLOAT16"]}]}
+{"cases": [{"index_type": ["INT64"]}]}
+{"cases": [{"dimension_count": [3]}]}
+{"cases": [{"descriptor": {"index_dimensions": 2}}]}
+{"cases": [{"out_of_range": ["clamp"]}]}
+{"cases": [{"wrapped": true}]}
+{"cases": []}
+"""
+"""Fields with which an entry is about something else."""
 
-    DIED = Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV")
-    NAN = ran([[5, 6], [float("nan"), 2]])
 
-    @pytest.mark.parametrize(
-        ("answer", "found", "state"),
-        [
-            (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN), "KNOWN"),
-            (
-                ELSEWHERE,
-                ResultPattern(ResultKind.NOT_RUN, not_run="elsewhere"),
-                "KNOWN",
-            ),
-            (ELSEWHERE, ResultPattern(ResultKind.NOT_RUN, not_run="folded"), "NOT-RUN"),
-            (
-                ELSEWHERE,
-                ResultPattern(ResultKind.NOT_RUN, elsewhere=NodePattern(("And", "Or"))),
-                "KNOWN",
-            ),
-            (
-                ELSEWHERE,
-                ResultPattern(ResultKind.NOT_RUN, elsewhere=NodePattern(("And",))),
-                "NOT-RUN",
-            ),
-            (ELSEWHERE, ResultPattern(ResultKind.UNPROVED), "NOT-RUN"),
-            (
-                DIED,
-                ResultPattern(
-                    ResultKind.BROKEN, breakdown=Breakdown.DIED, detail="SIGSEGV"
-                ),
-                "KNOWN",
-            ),
-            (DIED, ResultPattern(ResultKind.BROKEN, breakdown=Breakdown.LATE), "ERROR"),
-            (DIED, ResultPattern(ResultKind.BROKEN, detail="SIGABRT"), "ERROR"),
-            # the lane's words
-            (DIED, ResultPattern(ResultKind.BROKEN, message="died"), "ERROR"),
-            (
-                ran(None, None, "no\nmemory"),
-                ResultPattern(ResultKind.FAILED, message="*o?m*"),
-                "KNOWN",
-            ),
-            (
-                ran(None, None, "no memory"),
-                ResultPattern(ResultKind.FAILED, message="*Stub*"),
-                "ERROR",
-            ),
-            (
-                NAN,
-                ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("1.0", "nan")),
-                "KNOWN",
-            ),
-            (
-                NAN,
-                ResultPattern(ResultKind.ELEMENTS, first=ElementPattern("nan", "nan")),
-                "DIFF",
-            ),
-        ],
+WILD = ran([(1, 2), (0, 0)], ZEROS)
+REFUSED = ran(None, ZEROS, "out of bounds")
+
+
+def test_a_known_difference_is_shown_as_such() -> None:
+    found = only(case(0, 7), WILD, known=(KNOWN,))
+    assert (found.state, found.found) == ("KNOWN", "DIFF")
+    assert found.known == "It answers with zeros. (https://example.org/1)"
+    assert found.reason is not None
+    assert found.reason.startswith("must refuse, but returned zeros")
+
+
+def test_a_known_difference_that_passes_is_a_finding() -> None:
+    found = only(case(0, 7), REFUSED, known=(KNOWN,))
+    assert found.state == "FIXED"
+    assert found.reason == "passes, although it is a known difference"
+
+
+def test_a_known_difference_that_sometimes_passes_is_no_finding() -> None:
+    sometimes = structs.replace(KNOWN, sometimes=True)
+    assert only(case(0, 7), REFUSED, known=(sometimes,)).state == "PASS"
+    assert only(case(0, 7), WILD, known=(sometimes,)).state == "KNOWN"
+
+
+def test_another_state_is_not_covered() -> None:
+    assert (
+        only(case(0, 7), Answer(AnswerKind.BROKEN, "died"), known=(KNOWN,)).state
+        == "ERROR"
     )
-    def test_every_part_of_what_is_found_must_hold(
-        self, answer: Answer, found: ResultPattern, state: str
-    ) -> None:
-        entry = structs.replace(KNOWN, cases=(CasePattern(),), found=(found,))
-        assert only(case(2, 0), answer, known=(entry,)).state == state
-        either = structs.replace(entry, found=(ResultPattern(ResultKind.SHAPE), found))
-        assert only(case(2, 0), answer, known=(either,)).state == state
 
-    def test_nothing_is_known_of_a_lane_that_did_not_start(self) -> None:
-        found = (ResultPattern(ResultKind.NOT_STARTED),)
-        anything = structs.replace(KNOWN, cases=(CasePattern(),), found=found)
-        absent = LaneInfo(
-            "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
-        )
-        (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
-        assert only.results == (
-            Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),
-        )
 
-    @pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
-    def test_an_unreadable_version_is_in_no_range(self, version: str) -> None:
-        info = LaneInfo("stub", KNOWN.provider, {"onnxruntime": version})
-        assert not KNOWN.is_about(case(0, 7), info)
+ANSWERS: dict[str, Answer] = {
+    "elsewhere": ELSEWHERE,
+    "died": Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV"),
+    "no memory": ran(None, None, "no memory"),
+    "no memory in two lines": ran(None, None, "no\nmemory"),
+    "nan": ran([[5, 6], [float("nan"), 2]]),
+}
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"provider": "OtherExecutionProvider"},
-            {"versions": "<1.30"},
-            {"cases": (CasePattern(in_range=True),)},
-            {"cases": (CasePattern(name="other/*"),)},
-            {"cases": (CasePattern(operator=("GATHER_ND",)),)},
-            {"cases": (CasePattern(data_type=("FLOAT16",)),)},
-            {"cases": (CasePattern(index_type=("INT64",)),)},
-            {"cases": (CasePattern(dimension_count=(3,)),)},
-            {"cases": (CasePattern(descriptor=DescriptorPattern(2)),)},
-            {"cases": (CasePattern(out_of_range=("clamp",)),)},
-            {"cases": (CasePattern(wrapped=True),)},
-            {"cases": ()},
-        ],
+
+@pytest.mark.parametrize("row", PARTS.splitlines())
+def test_every_part_of_what_is_found_must_hold(row: str) -> None:
+    given, pattern, state = row.split(" | ")
+    answer, found = ANSWERS[given], json.loads(pattern)
+    entry = known_with(cases=[{}], found=[found])
+    assert only(case(2, 0), answer, known=(entry,)).state == state
+    either = known_with(cases=[{}], found=[{"kind": "shape"}, found])
+    assert only(case(2, 0), answer, known=(either,)).state == state
+
+
+def test_nothing_is_known_of_a_lane_that_did_not_start() -> None:
+    found = (ResultPattern(ResultKind.NOT_STARTED),)
+    anything = structs.replace(KNOWN, cases=(CasePattern(),), found=found)
+    absent = LaneInfo(
+        "stub", KNOWN.provider, {"onnxruntime": "1.30.0"}, not_run="absent"
     )
-    def test_every_part_of_a_pattern_must_hold(self, change: dict[str, Any]) -> None:
-        other = structs.replace(KNOWN, **change)
-        assert only(case(0, 7), self.WILD, known=(other,)).state == "DIFF"
-        assert only(case(0, 7), self.WILD, known=(other, KNOWN)).state == "KNOWN"
+    (only,) = check_cases([case(0, 0)], [Planned()], [absent], (anything,))
+    assert only.results == (
+        Result("stub", "NOT-RUN", ResultKind.NOT_STARTED, "absent"),
+    )
 
-    def test_every_runtime_that_is_no_provider_has_known_differences(self) -> None:
-        providers = {known.provider for known in known_differences()}
-        assert OTHER_RUNTIMES.keys() <= providers
 
-    def test_every_known_difference_has_provider_reason_and_link(self) -> None:
-        for known in known_differences():
-            is_provider = known.provider.endswith("ExecutionProvider")
-            assert is_provider or known.provider in OTHER_RUNTIMES
-            assert known.reason.endswith(".")
-            assert known.link.startswith(("https://github.com/", "measured "))
-            assert known.cases
-            assert known.found
-            for found in known.found:
-                assert KINDS[found.kind][0] in ("DIFF", "ERROR", "NOT-RUN")
-                if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
-                    assert found.breakdown
-                    assert found.detail
+@pytest.mark.parametrize("version", ["", "nightly build", "2024.a"])
+def test_an_unreadable_version_is_in_no_range(version: str) -> None:
+    info = LaneInfo("stub", KNOWN.provider, {"onnxruntime": version})
+    assert not KNOWN.is_about(case(0, 7), info)
+
+
+@pytest.mark.parametrize("change", OTHERS.splitlines())
+def test_every_part_of_a_pattern_must_hold(change: str) -> None:
+    other = known_with(**json.loads(change))
+    assert only(case(0, 7), WILD, known=(other,)).state == "DIFF"
+    assert only(case(0, 7), WILD, known=(other, KNOWN)).state == "KNOWN"
+
+
+def test_every_runtime_that_is_no_provider_has_known_differences() -> None:
+    providers = {known.provider for known in known_differences()}
+    assert OTHER_RUNTIMES.keys() <= providers
+
+
+def test_every_known_difference_has_provider_reason_and_link() -> None:
+    for known in known_differences():
+        is_provider = known.provider.endswith("ExecutionProvider")
+        assert is_provider or known.provider in OTHER_RUNTIMES
+        assert known.reason.endswith(".")
+        assert known.link.startswith(("https://github.com/", "measured "))
+        assert known.cases
+        assert known.found
+        for found in known.found:
+            assert KINDS[found.kind][0] in ("DIFF", "ERROR", "NOT-RUN")
+            if found.kind is ResultKind.BROKEN:  # a crash is explained by name only
+                assert found.breakdown
+                assert found.detail
 
 
 def test_a_known_difference_may_be_of_a_runtime_and_of_its_version() -> None:
@@ -268,56 +258,38 @@ REFUSED_UNDER_WINE = (
 """What the provider says of random/80212/108 and random/515151/191 under clamp."""
 
 
-TUPLE = og.TensorDesc("INT64", [1, 1, 1, 4])
-"""The indices of a gather that the software device refuses."""
+FAULTS = """\
+same | wine | INT64 1x1x1x4 | clamp | KNOWN
+same | wine | INT64 1x1x1x4 | directml | ERROR
+same | Windows | INT64 1x1x1x4 | clamp | ERROR
+80004005 > 80070057 | wine | INT64 1x1x1x4 | clamp | ERROR
+(588) > (600) | wine | INT64 1x1x1x4 | clamp | ERROR
+Exception during > Another failure. Exception during | wine | INT64 1x1x1x4 | clamp | ERROR
+Call failed. > Call failed. Then another. | wine | INT64 1x1x1x4 | clamp | ERROR
+same | wine | INT32 1x1x1x4 | clamp | ERROR
+same | wine | INT64 1x1x2x4 | clamp | ERROR
+same | wine | INT64 1x1x1x3 | clamp | ERROR
+"""  # noqa: E501
+"""What is other in the message, the device, the indices, the policy, and what becomes
+of it."""
 
 
-@pytest.mark.parametrize(
-    ("message", "versions", "indices", "policy", "state"),
-    [
-        (REFUSED_UNDER_WINE, {"wine": "10.0"}, TUPLE, "clamp", "KNOWN"),
-        (REFUSED_UNDER_WINE, {"wine": "10.0"}, TUPLE, "directml", "ERROR"),
-        (REFUSED_UNDER_WINE, {}, TUPLE, "clamp", "ERROR"),
-        *(
-            (message, {"wine": "10.0"}, TUPLE, "clamp", "ERROR")
-            for message in (
-                REFUSED_UNDER_WINE.replace("80004005", "80070057"),
-                REFUSED_UNDER_WINE.replace("(588)", "(600)"),
-                f"Another failure. {REFUSED_UNDER_WINE}",
-                f"{REFUSED_UNDER_WINE} Then another.",
-            )
-        ),
-        *(
-            (REFUSED_UNDER_WINE, {"wine": "10.0"}, indices, "clamp", "ERROR")
-            for indices in (
-                og.TensorDesc("INT32", [1, 1, 1, 4]),
-                og.TensorDesc("INT64", [1, 1, 2, 4]),
-                og.TensorDesc("INT64", [1, 1, 1, 3]),
-            )
-        ),
-    ],
-)
-def test_the_fault_of_the_software_device_is_known(
-    message: str,
-    versions: dict[str, str],
-    indices: og.TensorDesc,
-    policy: og.OutOfRange,
-    state: str,
-) -> None:
-    lane = LaneInfo(
-        "directml", "DmlExecutionProvider", {"onnxruntime": "1.24.4", **versions}
-    )
+@pytest.mark.parametrize("row", FAULTS.splitlines())
+def test_the_fault_of_the_software_device_is_known(row: str) -> None:
+    change, device, indices_text, policy, state = row.split(" | ")
+    indices = tensor_desc(indices_text)
+    versions = {"onnxruntime": "1.24.4"}
+    if device == "wine":
+        versions["wine"] = "10.0"
+    old, _, new = change.partition(" > ")
+    message = REFUSED_UNDER_WINE.replace(old, new) if new else REFUSED_UNDER_WINE
+    lane = LaneInfo("directml", "DmlExecutionProvider", versions)
     tuple_count, tuple_length = indices.sizes[-2:]
     elements = tuple_count * 2 ** (4 - tuple_length)
-    descriptor = og.GatherNDDesc(
-        og.TensorDesc("FLOAT32", [2, 2, 2, 2]),
-        indices,
-        og.TensorDesc("FLOAT32", [1, 1, 1, elements]),
-        input_dimension_count=4,
-        indices_dimension_count=2,
-    )
+    text = f"FLOAT32 2x2x2x2, {indices_text}, FLOAT32 1x1x1x{elements}, 4, 2"
+    desc = descriptor(f"GATHER_ND: {text}")
     data = np.zeros((2, 2, 2, 2), np.float32)
     array = np.zeros(indices.sizes, indices.data_type.lower())
-    asked = DescriptorCase("random/80212/108", descriptor, data, array, policy)
+    asked = DescriptorCase("random/80212/108", desc, data, array, cast("Any", policy))
     result = Result("directml", "ERROR", ResultKind.NOT_TAKEN, message=message)
     assert explained(result, asked, lane, known_differences()).state == state

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from messages import message_of, rows_of
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -24,7 +26,6 @@ from onnxgather.checking.known_differences import (
     Known,
     ResultPattern,
 )
-from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.merge import merge, with_known
 from onnxgather.checking.results import CaseResult, Invalid, Report, ResultKind
 from onnxgather.core.errors import FileFormatError
@@ -112,63 +113,60 @@ def test_what_went_wrong_in_a_part_went_wrong_in_the_whole() -> None:
     )
 
 
-def other(lane: LaneInfo = CPU, **fields: Any) -> dict[str, Any]:
-    return {"lanes": (replace(lane, **fields), OPENVINO)}
+OTHER_CHECKS = """
+report {"onnxgather": "9"}
+onnxgather must be '0.1.0', as in 1.json, got '9'
+
+report {"shard": "2/3"}
+the number of shards must be 2, as in 1.json, got 3
+
+report {"shard": null}
+all reports must be of shards or none of them, got shard 1/2 in 1.json and no shard in
+2.json; run each with --shard
+
+report {"shard": "1/2"}
+shard 1/2 must be in one report, got 1.json too
+
+report {"shard": "0/2"}
+$.shard must be K/N with K from 1 to N and N below 10,000, got '0/2'
+
+report {"shard": "1,2/4"}
+$.shard must be K/N with K from 1 to N and N below 10,000, got '1,2/4'
+
+the same case
+case 'case 0' must be in one report, got 1.json too
+
+one lane less
+the names of lanes must be ['cpu', 'openvino'], as in 1.json, got ['cpu']
+
+lane {"provider": "XExecutionProvider"}
+the provider of lane 'cpu' must be 'CPUExecutionProvider', as in 1.json, got
+'XExecutionProvider'
+
+lane {"versions": {"onnxruntime": "1.30.0"}}
+the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python': '3.11.7'}, as in
+1.json, got {'onnxruntime': '1.30.0'}
+
+lane {"target": "portable"}
+the target of lane 'cpu' must be None, as in 1.json, got 'portable'
+"""
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"onnxgather": "9"}, "onnxgather must be '0.1.0', as in 1.json, got '9'"),
-        ({"shard": "2/3"}, "the number of shards must be 2, as in 1.json, got 3"),
-        (
-            {"shard": None},
-            "all reports must be of shards or none of them, got shard 1/2 in 1.json and"
-            " no shard in 2.json; run each with --shard",
-        ),
-        ({"shard": "1/2"}, "shard 1/2 must be in one report, got 1.json too"),
-        (
-            {"shard": "0/2"},
-            "$.shard must be K/N with K from 1 to N and N below 10,000, got '0/2'",
-        ),
-        (
-            {"shard": "1,2/4"},
-            "$.shard must be K/N with K from 1 to N and N below 10,000, got '1,2/4'",
-        ),
-        (
-            {"cases": WHOLE.cases[:1]},
-            "case 'case 0' must be in one report, got 1.json too",
-        ),
-        (
-            {"lanes": (CPU,)},
-            "the names of lanes must be ['cpu', 'openvino'], as in 1.json, got ['cpu']",
-        ),
-        (
-            other(provider="XExecutionProvider"),
-            (
-                "the provider of lane 'cpu' must be 'CPUExecutionProvider', as in"
-                " 1.json, got 'XExecutionProvider'"
-            ),
-        ),
-        (
-            other(versions={"onnxruntime": "1.30.0"}),
-            (
-                "the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python':"
-                " '3.11.7'}, as in 1.json, got {'onnxruntime': '1.30.0'}"
-            ),
-        ),
-        (
-            other(target="portable"),
-            "the target of lane 'cpu' must be None, as in 1.json, got 'portable'",
-        ),
-    ],
-)
-def test_parts_of_different_checks_are_refused(
-    fields: dict[str, Any], sentence: str
-) -> None:
-    with pytest.raises(FileFormatError) as caught:
-        merge([("1.json", part(1, 2)), ("2.json", replace(part(2, 2), **fields))])
-    assert str(caught.value) == f"2.json: {sentence}"
+@pytest.mark.parametrize(("change", "sentence"), rows_of(OTHER_CHECKS))
+def test_parts_of_different_checks_are_refused(change: str, sentence: str) -> None:
+    what, _, fields = change.partition(" ")
+    two = part(2, 2)
+    match what:
+        case "report":
+            two = replace(two, **json.loads(fields))
+        case "lane":
+            two = replace(two, lanes=(replace(CPU, **json.loads(fields)), OPENVINO))
+        case "the":
+            two = replace(two, cases=WHOLE.cases[:1])
+        case _:
+            two = replace(two, lanes=(CPU,))
+    said = message_of(FileFormatError, merge, [("1.json", part(1, 2)), ("2.json", two)])
+    assert said == f"2.json: {sentence}"
 
 
 def explains(kind: ResultKind, **pattern: Any) -> Known:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from short_descriptors import descriptor
 
-import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus import built_in_cases
 from onnxgather.checking.lanes import open_lanes
@@ -16,12 +16,7 @@ from onnxgather.checking.lanes.lane import Lane
 from onnxgather.checking.results import Report
 from onnxgather.checking.run import check_all
 
-ELEMENTS = og.GatherElementsDesc(
-    og.TensorDesc("FLOAT32", [3, 2]),
-    og.TensorDesc("INT64", [1, 2]),
-    og.TensorDesc("FLOAT32", [1, 2]),
-    axis=0,
-)
+ELEMENTS = descriptor("GATHER_ELEMENTS: FLOAT32 3x2, INT64 1x2, FLOAT32 1x2, 0")
 LONE = DescriptorCase(
     "lone",
     ELEMENTS,

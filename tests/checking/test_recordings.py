@@ -124,51 +124,53 @@ def of_files(*kinds: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("cases", parts)
 
 
-class TestRecordings:
-    def test_the_recordings_are_complete(self) -> None:
-        assert {kind: len(cases) for kind, cases in OURS.items()} == {
-            k: VERSIONS[k] for k in OURS
-        }
-        assert [len(INDEPENDENT[kind]) for kind in KINDS] == [360, 447, 540]
-        assert {case["rule"] for case in OURS["invalid"]} == RULES.keys()
+def test_the_recordings_are_complete() -> None:
+    assert {kind: len(cases) for kind, cases in OURS.items()} == {
+        k: VERSIONS[k] for k in OURS
+    }
+    assert [len(INDEPENDENT[kind]) for kind in KINDS] == [360, 447, 540]
+    assert {case["rule"] for case in OURS["invalid"]} == RULES.keys()
 
-    def test_the_recordings_name_the_dll_that_answered(self) -> None:
-        assert VERSIONS["version"] == "1.15.4.0"
-        assert VERSIONS["feature_level"] == "6_4"
 
-    def test_every_valid_descriptor_ran(self) -> None:
-        assert not [case["id"] for case in VALID if case["output_hex"] is None]
+def test_the_recordings_name_the_dll_that_answered() -> None:
+    assert VERSIONS["version"] == "1.15.4.0"
+    assert VERSIONS["feature_level"] == "6_4"
 
-    def test_cropped_cases_crop_ones_of_the_indices(self) -> None:
-        descs = [recorded(case).desc for case in CROPPED]
-        gathers = [desc for desc in descs if isinstance(desc, og.GatherDesc)]
-        assert len(gathers) == len(descs)
-        assert all(desc.index_dimensions > desc.axis + 1 for desc in gathers)
-        counts = {desc.input_tensor.dimension_count for desc in gathers}
-        assert (min(counts), max(counts)) == (2, 5)
 
-    def test_bytes_between_and_after_the_elements_of_outputs_were_kept(self) -> None:
-        kept = Counter(
-            case.get("rest_kept") for case in OURS["in_range"] + OURS["out_of_range"]
-        )
-        assert kept.keys() == {True, None}
-        assert kept[True] > 500
+def test_every_valid_descriptor_ran() -> None:
+    assert not [case["id"] for case in VALID if case["output_hex"] is None]
 
-    def test_cases_out_of_range_have_partial_longer_and_owned_buffers(self) -> None:
-        descs = [recorded(case).desc for case in OURS["out_of_range"]]
-        tensors = [desc.input_tensor for desc in descs]
-        partial = [
-            t for t in tensors if t.total_tensor_size_in_bytes % t.data_type.size
-        ]
-        longer = [
-            t
-            for t in tensors
-            if t.total_tensor_size_in_bytes > t.default_total_tensor_size_in_bytes
-        ]
-        assert len([t for t in partial if t.data_type.size == 8]) > 20
-        assert len(longer) > 150
-        assert len([t for t in tensors if t.flags]) > 30
-        assert {desc.operator for desc in descs} == og.OPERATORS.keys()
+
+def test_cropped_cases_crop_ones_of_the_indices() -> None:
+    descs = [recorded(case).desc for case in CROPPED]
+    gathers = [desc for desc in descs if isinstance(desc, og.GatherDesc)]
+    assert len(gathers) == len(descs)
+    assert all(desc.index_dimensions > desc.axis + 1 for desc in gathers)
+    counts = {desc.input_tensor.dimension_count for desc in gathers}
+    assert (min(counts), max(counts)) == (2, 5)
+
+
+def test_bytes_between_and_after_the_elements_of_outputs_were_kept() -> None:
+    kept = Counter(
+        case.get("rest_kept") for case in OURS["in_range"] + OURS["out_of_range"]
+    )
+    assert kept.keys() == {True, None}
+    assert kept[True] > 500
+
+
+def test_cases_out_of_range_have_partial_longer_and_owned_buffers() -> None:
+    descs = [recorded(case).desc for case in OURS["out_of_range"]]
+    tensors = [desc.input_tensor for desc in descs]
+    partial = [t for t in tensors if t.total_tensor_size_in_bytes % t.data_type.size]
+    longer = [
+        t
+        for t in tensors
+        if t.total_tensor_size_in_bytes > t.default_total_tensor_size_in_bytes
+    ]
+    assert len([t for t in partial if t.data_type.size == 8]) > 20
+    assert len(longer) > 150
+    assert len([t for t in tensors if t.flags]) > 30
+    assert {desc.operator for desc in descs} == og.OPERATORS.keys()
 
 
 @of_files("in_range")
@@ -203,54 +205,53 @@ def test_reference_and_models_give_the_recorded_bytes(
             assert_gives(case, "directml")
 
 
-class TestInvalid:
-    @of_files("invalid")
-    def test_a_broken_descriptor_is_refused_by_its_own_rule(
-        self, cases: Recording, subtests: pytest.Subtests
-    ) -> None:
-        for case in cases:
-            with subtests.test(case["id"]):
-                with pytest.raises(og.DescriptorError) as caught:
-                    og.from_dict({"type": case["operator"], "desc": case["desc"]})
-                messages = map(re.escape, RULES[case["rule"]]["messages"])
-                pattern = "|".join(messages).replace(r"\{\}", r"(.+)")
-                assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
+@of_files("invalid")
+def test_a_broken_descriptor_is_refused_by_its_own_rule(
+    cases: Recording, subtests: pytest.Subtests
+) -> None:
+    for case in cases:
+        with subtests.test(case["id"]):
+            with pytest.raises(og.DescriptorError) as caught:
+                og.from_dict({"type": case["operator"], "desc": case["desc"]})
+            messages = map(re.escape, RULES[case["rule"]]["messages"])
+            pattern = "|".join(messages).replace(r"\{\}", r"(.+)")
+            assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
 
-    def test_what_directml_accepts_breaks_a_rule_with_a_reason(self) -> None:
-        with_reason = {name for name, rule in RULES.items() if "accepted" in rule}
-        accepted = {
-            case["rule"] for case in OURS["invalid"] if case["directml_accepts"]
-        }
-        assert accepted == with_reason
-        others = {
-            case["rule"] for case in INDEPENDENT["invalid"] if case["directml_accepts"]
-        }
-        assert others <= with_reason
 
-    def test_what_directml_refuses_it_refuses_as_invalid(self) -> None:
-        refused = [
-            case for case in OURS["invalid"] if case["directml_accepts"] is False
-        ]
-        assert {case["reason"] for case in refused} == {E_INVALIDARG}
-        assert len(refused) > 500
+def test_what_directml_accepts_breaks_a_rule_with_a_reason() -> None:
+    with_reason = {name for name, rule in RULES.items() if "accepted" in rule}
+    accepted = {case["rule"] for case in OURS["invalid"] if case["directml_accepts"]}
+    assert accepted == with_reason
+    others = {
+        case["rule"] for case in INDEPENDENT["invalid"] if case["directml_accepts"]
+    }
+    assert others <= with_reason
 
-    def test_what_has_no_verdict_says_why(self) -> None:
-        unknown = [case for case in OURS["invalid"] if case["directml_accepts"] is None]
-        kinds = {(case["rule"], case["reason"].split(": ")[0]) for case in unknown}
-        assert kinds == {
-            ("STRIDES_COUNT", "not asked"),
-            ("INDICES_LEADING_ONES", "crashed"),
-        }
-        others = [
-            case for case in INDEPENDENT["invalid"] if case["directml_accepts"] is None
-        ]
-        assert {case["rule"] for case in others} == NOT_ASKED
 
-    def test_directml_accepts_by_the_weaker_rule_that_it_asks_instead(self) -> None:
-        found: set[tuple[str, bool]] = set()
-        for case in OURS["invalid"]:
-            if case["rule"] in ASKED_INSTEAD:
-                asks = ASKED_INSTEAD[case["rule"]](case["desc"])
-                assert case["directml_accepts"] == asks, case["id"]
-                found.add((case["rule"], asks))
-        assert len(found) > len(ASKED_INSTEAD)
+def test_what_directml_refuses_it_refuses_as_invalid() -> None:
+    refused = [case for case in OURS["invalid"] if case["directml_accepts"] is False]
+    assert {case["reason"] for case in refused} == {E_INVALIDARG}
+    assert len(refused) > 500
+
+
+def test_what_has_no_verdict_says_why() -> None:
+    unknown = [case for case in OURS["invalid"] if case["directml_accepts"] is None]
+    kinds = {(case["rule"], case["reason"].split(": ")[0]) for case in unknown}
+    assert kinds == {
+        ("STRIDES_COUNT", "not asked"),
+        ("INDICES_LEADING_ONES", "crashed"),
+    }
+    others = [
+        case for case in INDEPENDENT["invalid"] if case["directml_accepts"] is None
+    ]
+    assert {case["rule"] for case in others} == NOT_ASKED
+
+
+def test_directml_accepts_by_the_weaker_rule_that_it_asks_instead() -> None:
+    found: set[tuple[str, bool]] = set()
+    for case in OURS["invalid"]:
+        if case["rule"] in ASKED_INSTEAD:
+            asks = ASKED_INSTEAD[case["rule"]](case["desc"])
+            assert case["directml_accepts"] == asks, case["id"]
+            found.add((case["rule"], asks))
+    assert len(found) > len(ASKED_INSTEAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
@@ -19,13 +20,8 @@ def vector_gather(
     index_dimensions: int = 1,
 ) -> og.GatherDesc:
     """Return a gather of some elements of a vector."""
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [size]),
-        og.TensorDesc(index_type, [count]),
-        og.TensorDesc(data_type, [count]),
-        axis=0,
-        index_dimensions=index_dimensions,
-    )
+    text = f"{data_type} {size}, {index_type} {count}, {data_type} {count}"
+    return descriptor(f"GATHER: {text}, 0, {index_dimensions}")
 
 
 PAIR = vector_gather(4, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
@@ -14,13 +15,7 @@ from onnxgather.checking.results import CaseResult, Result
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
-DESC = og.GatherDesc(
-    og.TensorDesc("FLOAT32", [3, 2]),
-    og.TensorDesc("INT32", [1, 2]),
-    og.TensorDesc("FLOAT32", [2, 2]),
-    axis=0,
-    index_dimensions=1,
-)
+DESC = descriptor("GATHER: FLOAT32 3x2, INT32 1x2, FLOAT32 2x2, 0, 1")
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 INFO = LaneInfo("stub", "StubExecutionProvider", {"onnxruntime": "1.30.0"})
 NODE = ForbiddenNode(

@@ -32,20 +32,35 @@ from bench_workloads import (
 )
 from build_hook import KERNELS, kernels_of
 from folders import HELPERS, ROOT
+from messages import message_of
 
 from onnxgather.core.execution.kernels import python_kernels
 from onnxgather.core.lowering import cpu
 from onnxgather.core.lowering.cpu.facts import Facts
 
-ELEMENTS = "GATHER_ELEMENTS"
+
+def small(text: str) -> Workload:
+    """Return the workload of a text: its fields in their order, without strides."""
+    *names, data, indices, axis, index_type = text.split()
+    name, title, operator, data_type = names
+    data_shape = tuple(map(int, data.split("x")))
+    indices_shape = tuple(map(int, indices.split("x")))
+    shapes = data_shape, indices_shape
+    more = int(axis), None, index_type
+    return Workload(name, title, operator, data_type, *shapes, *more)
+
+
 SMALL = [
-    Workload("a", "rows", "GATHER", "FLOAT16", (3, 9, 4), (5, 2), 1),
-    Workload("b", "repeated", ELEMENTS, "INT8", (3, 9, 4), (3, 5, 1), 1),
-    Workload("c", "pairs", "GATHER_ND", "FLOAT32", (3, 9, 4), (5, 2)),
-    Workload("d", "batches", "GATHER_ND1", "FLOAT64", (3, 9, 4), (3, 5, 1), 1),
-    Workload("e", "scalars", "GATHER", "FLOAT32", (9,), (5,)),
-    Workload("f", "plain", "GATHER", "FLOAT32", (9, 4), (5,)),
-    Workload("g", "dense", ELEMENTS, "UINT8", (3, 9, 4), (3, 5, 4), 1, None, "INT64"),
+    small(line)
+    for line in """\
+a rows GATHER FLOAT16 3x9x4 5x2 1 UINT32
+b repeated GATHER_ELEMENTS INT8 3x9x4 3x5x1 1 UINT32
+c pairs GATHER_ND FLOAT32 3x9x4 5x2 0 UINT32
+d batches GATHER_ND1 FLOAT64 3x9x4 3x5x1 1 UINT32
+e scalars GATHER FLOAT32 9 5 0 UINT32
+f plain GATHER FLOAT32 9x4 5 0 UINT32
+g dense GATHER_ELEMENTS UINT8 3x9x4 3x5x4 1 INT64
+""".splitlines()
 ]
 
 
@@ -75,16 +90,16 @@ def test_dense_indices_have_no_stride_of_0() -> None:
 
 
 def test_the_graph_that_a_user_writes() -> None:
-    start = ["Cast", "Max", "Min"]
+    start = "Cast Max Min"
     operators = [[node.op_type for node in w.model().graph.node] for w in SMALL]
-    assert operators == [
-        [*start, "Gather"],
-        [*start, "Expand", "GatherElements"],
-        [*start, "GatherND"],
-        [*start, "GatherND"],
-        [*start, "Gather"],
-        [*start, "Gather"],
-        [*start, "GatherElements"],
+    assert [" ".join(each) for each in operators] == [
+        f"{start} Gather",
+        f"{start} Expand GatherElements",
+        f"{start} GatherND",
+        f"{start} GatherND",
+        f"{start} Gather",
+        f"{start} Gather",
+        f"{start} GatherElements",
     ]
 
 
@@ -176,9 +191,10 @@ def nothing(*_: object) -> None:
 @pytest.mark.usefixtures("with_kernels", "with_numpy_alone")
 def test_a_way_with_other_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(np, "take", nothing)
-    with pytest.raises(AssertionError) as caught:
-        bench.ways(Given(SMALL[0], 1), None)
-    assert str(caught.value) == "workload a: numpy has other bytes"
+    assert (
+        message_of(AssertionError, bench.ways, Given(SMALL[0], 1), None)
+        == "workload a: numpy has other bytes"
+    )
 
 
 def test_ways_take_turns_and_the_least_time_counts(
@@ -206,18 +222,20 @@ def test_a_sample_is_the_time_of_a_call() -> None:
     assert bench.sample(lambda: None, 4, lambda: next(clock)) == 500_000
 
 
-RUN = {
-    "date": "2026-11-28",
-    "threads": 1,
-    "rounds": 3,
-    "load": [0.5, 1.5],
-    "versions": {"numpy": "2.4.6"},
-    "microseconds": {
-        "1": {"og.Gather": 1.0, "ONNX Runtime": 4.0, "numpy": 2.0, "jax": 0.5},
-        "1b": {"og.Gather": 8.0, "ONNX Runtime": 16.0, "numpy": 4.0},
-        "14": {"og.Gather": 3.0, "ONNX Runtime": 3.0, "numpy": 1.0},
-    },
+RUN = json.loads("""
+{
+  "date": "2026-11-28",
+  "threads": 1,
+  "rounds": 3,
+  "load": [0.5, 1.5],
+  "versions": {"numpy": "2.4.6"},
+  "microseconds": {
+    "1": {"og.Gather": 1.0, "ONNX Runtime": 4.0, "numpy": 2.0, "jax": 0.5},
+    "1b": {"og.Gather": 8.0, "ONNX Runtime": 16.0, "numpy": 4.0},
+    "14": {"og.Gather": 3.0, "ONNX Runtime": 3.0, "numpy": 1.0}
+  }
 }
+""")
 
 
 def test_the_page_is_made_from_the_files(tmp_path: Path) -> None:
@@ -227,23 +245,22 @@ def test_the_page_is_made_from_the_files(tmp_path: Path) -> None:
     (tmp_path / "fast.json").write_text(json.dumps([RUN, later]))
     page = bench.page(tmp_path)
     _, _, rows = page.partition("## fast\n")
-    for line in (
-        "- 2026-11-28, threads 1, 3 rounds, load 0.50 to 1.50:",
-        "  numpy 2.4.6",
-        "### Threads: 1",
-        "| ONNX Runtime | 0.18 (2 of 2) |",
-        "| numpy | 0.50 (2 of 2) |",
-        "| jax | 2.00 (0 of 1) |",
-        "| 1 | LLM embedding [32000, 4096] FLOAT16, prefill 512 | 1.0 us | 0.25 |"
-        " 2.00 jax |",
-        "| 14 | rows of 64, 200,000 of 200,000 | 3.0 us | 1.00 | 3.00 numpy |",
-    ):
+    for line in """\
+- 2026-11-28, threads 1, 3 rounds, load 0.50 to 1.50:
+  numpy 2.4.6
+### Threads: 1
+| ONNX Runtime | 0.18 (2 of 2) |
+| numpy | 0.50 (2 of 2) |
+| jax | 2.00 (0 of 1) |
+| 1 | LLM embedding [32000, 4096] FLOAT16, prefill 512 | 1.0 us | 0.25 | 2.00 jax |
+| 14 | rows of 64, 200,000 of 200,000 | 3.0 us | 1.00 | 3.00 numpy |
+""".splitlines():
         assert line in rows.splitlines()
 
 
 def test_the_page_of_the_repository_is_that_of_its_files() -> None:
     advice = "python scripts/bench.py --page writes it"
-    assert bench.PAGE.read_text(encoding="utf-8") == bench.page(bench.FOLDER), advice
+    assert bench.PAGE.read_text("utf-8") == bench.page(bench.FOLDER), advice
 
 
 def test_the_kind_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from onnxgather.core.version import SUMMARY
 
 REPOSITORY = "https://forge.example/someone/onnxgather"
 TAG = f"v{og.__version__}"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 TARGET = re.compile(r"\]\(([^)]+)\)")
 
 

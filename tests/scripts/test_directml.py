@@ -4,6 +4,7 @@ DirectML.dll."""
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shutil
@@ -12,13 +13,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake_folder
 from folders import ROOT
+from messages import message_of, rows_of
 from rings import one_quick_in
 
 import onnxgather
@@ -37,49 +38,35 @@ root = pytest.mark.skipif(
 debian = pytest.mark.skipif(sys.platform != "linux", reason="setup.sh is for Debian")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"type": "DML_OPERATOR_SCATTER"},
-            (
-                "type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1,"
-                " got 'SCATTER'"
-            ),
-        ),
-        (
-            {"DataType": "BOOL"},
-            (
-                "InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64,"
-                " INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4,"
-                " INT4, got 'BOOL'"
-            ),
-        ),
-        (
-            {"Strides": [1]},
-            "InputTensor.Strides must have as many elements as Sizes (2), got 1",
-        ),
-        (
-            {"Sizes": [1, 2**32]},
-            (
-                "InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got"
-                " 4294967296"
-            ),
-        ),
-    ],
-)
+REFUSED = """
+{"type": "DML_OPERATOR_SCATTER"}
+type must be one of GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1, got 'SCATTER'
+
+{"DataType": "BOOL"}
+InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,
+INT8, UINT64, UINT32, UINT16, UINT8, UNKNOWN, UINT4, INT4, got 'BOOL'
+
+{"Strides": [1]}
+InputTensor.Strides must have as many elements as Sizes (2), got 1
+
+{"Sizes": [1, 4294967296]}
+InputTensor.Sizes[1] must be an integer from 0 to 4294967295, got 4294967296
+"""
+
+
+@pytest.mark.parametrize(("changed", "message"), rows_of(REFUSED))
 def test_a_descriptor_that_the_protocol_cannot_hold_is_refused(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+    monkeypatch: pytest.MonkeyPatch, changed: str, message: str
 ) -> None:
+    changes = json.loads(changed)
     monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
     raw = onnxgather.to_dict(DESC)
     if "type" in changes:
         raw |= changes
     else:
         raw["desc"]["InputTensor"] |= changes
-    with pytest.raises(onnxgather.DescriptorError) as caught:
-        importlib.import_module("validity").raw_request(raw)
-    assert str(caught.value) == message
+    request = importlib.import_module("validity").raw_request
+    assert message_of(onnxgather.DescriptorError, request, raw) == message
 
 
 def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
@@ -93,7 +80,7 @@ def test_the_request_for_a_valid_descriptor_is_that_of_the_lane(
 def validity(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the script; returns its exit code and what it printed."""
     command = [sys.executable, str(SCRIPTS / "validity.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_without_a_host_the_script_says_how_to_make_one(tmp_path: Path) -> None:
@@ -175,7 +162,7 @@ class TestSetup:
             else []
         )
         command = [*drop, "bash", str(SCRIPTS / "setup.sh"), *map(str, arguments)]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = subprocess.run(command, capture_output=True, text=True)
         return found.returncode, found.stderr or found.stdout
 
     def test_only_root_can_run_it(self, tmp_path: Path) -> None:
@@ -328,47 +315,51 @@ class TestSetup:
         # for unshare, through which setup.sh makes the root, makes the few files that
         # it expects there.
         lane = tmp_path / "lane"
-        apt = f'case "$*" in\n*" Dir::State::Lists={lane}/"*) ;;\n'
-        apt += "*download*) exit 100 ;;\n*) exit ;;\nesac\n"
-        apt += (
-            'case "$*" in *indextargets*) echo "Debian Debian http://mirror" ;; esac\n'
-        )
-        files = "/etc/apt/apt.conf.d /etc/dpkg/dpkg.cfg.d /etc/ssl /prefix"
-        unshare = f"[ -d {lane}/.onnxgather-stamps ] || exit 0\n"
-        unshare += "".join(f"mkdir -p {lane}/root{name}\n" for name in files.split())
-        unshare += f"echo vulkan >{lane}/root/prefix/user.reg\n"
-        unshare += 'case "$*" in *" --example") echo an answer ;; esac\n'
+        apt = f"""
+        case "$*" in
+        *" Dir::State::Lists={lane}/"*) ;;
+        *download*) exit 100 ;;
+        *) exit ;;
+        esac
+        case "$*" in *indextargets*) echo "Debian Debian http://mirror" ;; esac
+        """
+        unshare = f"""
+        [ -d {lane}/.onnxgather-stamps ] || exit 0
+        for name in /etc/apt/apt.conf.d /etc/dpkg/dpkg.cfg.d /etc/ssl /prefix; do
+            mkdir -p {lane}/root$name
+        done
+        echo vulkan >{lane}/root/prefix/user.reg
+        case "$*" in *" --example") echo an answer ;; esac
+        """
         # The lane's Python is a script that runs this library.
-        python = (
-            f"[ -d {lane}/root ] || exit 0\nmkdir -p"
-            f" {lane}/root/usr/lib/x86_64-linux-gnu\n"
-        )
-        python += f"cd {lane}/root/usr/lib/x86_64-linux-gnu\n"
-        python += "printf '#!/bin/sh\\necho an answer\\n' >ld-linux-x86-64.so.2\n"
-        python += "chmod +x ld-linux-x86-64.so.2\n"
-        python += 'case "$2" in */run-windows) echo an answer ;; esac\n'
-        python += 'if [ "$2" = zipfile ]; then mkdir -p "$5/onnxgather"\n'
-        python += 'echo MZ of a wheel >"$5/onnxgather/onnxgather_operators.dll"; fi\n'
+        python = f"""
+        [ -d {lane}/root ] || exit 0
+        mkdir -p {lane}/root/usr/lib/x86_64-linux-gnu
+        cd {lane}/root/usr/lib/x86_64-linux-gnu
+        printf '#!/bin/sh\\necho an answer\\n' >ld-linux-x86-64.so.2
+        chmod +x ld-linux-x86-64.so.2
+        case "$2" in */run-windows) echo an answer ;; esac
+        if [ "$2" = zipfile ]; then
+            mkdir -p "$5/onnxgather"
+            echo MZ of a wheel >"$5/onnxgather/onnxgather_operators.dll"
+        fi
+        """
         self.programs(
             tmp_path,
             monkeypatch,
             {"apt-get": apt, "unshare": unshare, "python3": python},
         )
 
+        def run_setup(*words: object) -> subprocess.CompletedProcess[str]:
+            command = ["bash", str(SCRIPTS / "setup.sh"), *map(str, words)]
+            return subprocess.run(command, capture_output=True, text=True)
+
         def steps_run(
             lanes: str = "directml-dll,directml,cpu@windows,webgpu", *more: str
         ) -> list[str]:
             """Run setup.sh; returns the first word of each step that was not done
             before."""
-            command = [
-                "bash",
-                str(SCRIPTS / "setup.sh"),
-                "--lanes",
-                lanes,
-                *more,
-                str(lane),
-            ]
-            found = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = run_setup("--lanes", lanes, *more, lane)
             assert (found.returncode, found.stderr) == (0, "")
             first, *lines, ready = found.stdout.splitlines()
             assert first == f"{lanes.replace(',', ' ')} in {lane}"
@@ -421,9 +412,7 @@ class TestSetup:
             assert made.read_text() == content
         wrong = tmp_path / "a program.txt"
         wrong.write_text("no DLL")
-        command = ["bash", str(SCRIPTS / "setup.sh"), "--lanes", "cpu@windows"]
-        command += ["--operators", str(wrong), str(lane)]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = run_setup("--lanes", "cpu@windows", "--operators", wrong, lane)
         assert found.returncode == 1
         rule = "setup.sh: --operators must be a DLL of Windows or a wheel with one, got"
         told = f'setup.sh: "The operators for Windows" failed: {rule} "{wrong}" ('
@@ -447,7 +436,7 @@ class TestSetup:
         programs.mkdir()
         for name in ("dpkg-deb", "wget", "gpgv", "unshare", "python3", "apt-get"):
             body = "#!/bin/sh\n" + bodies.get(name, "")
-            (programs / name).write_text(body, encoding="utf-8")
+            (programs / name).write_text(body, "utf-8")
             (programs / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
@@ -456,7 +445,7 @@ class TestSetup:
         """Whether a process runs. One that ended may still be there until its parent
         asks."""
         try:
-            stat = Path("/proc", identifier, "stat").read_text(encoding="utf-8")
+            stat = Path("/proc", identifier, "stat").read_text("utf-8")
         except OSError:
             return False
         return stat.rpartition(")")[2].split()[0] != "Z"

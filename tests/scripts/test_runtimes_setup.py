@@ -40,7 +40,7 @@ chmod +x "$3/bin/pip" "$3/bin/python"
 def setup(folder: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
     """Run setup.sh; return its exit code and what it printed."""
     python = folder / "python"
-    python.write_text(PYTHON, encoding="utf-8")
+    python.write_text(PYTHON, "utf-8")
     python.chmod(0o755)
     cache = str(folder / "cache")
     env = {
@@ -50,7 +50,7 @@ def setup(folder: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
         **more,
     }
     command = ["/bin/bash", str(SETUP), *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    ran = subprocess.run(command, capture_output=True, text=True, env=env)
     return ran.returncode, ran.stdout, ran.stderr
 
 

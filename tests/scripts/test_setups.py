@@ -54,7 +54,7 @@ def test_a_folder_with_other_files_is_neither_filled_nor_removed(
     if name == "directml" and os.getuid() != 0:
         pytest.skip("setup.sh needs root")
     (tmp_path / "stamps").mkdir()
-    (tmp_path / "letters").write_text("dear", encoding="utf-8")
+    (tmp_path / "letters").write_text("dear", "utf-8")
     folder = str(tmp_path)
     cache = {"XDG_CACHE_HOME": folder}
     says = f"setup.sh: {folder} holds files that setup.sh did not make\n"

@@ -60,11 +60,11 @@ def setup(
         if not (there / name).exists():
             (there / name).symlink_to(str(shutil.which(name)))
     for name, text in (programs or {}).items():
-        (there / name).write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        (there / name).write_text(f"#!/bin/bash\n{text}\n", "utf-8")
         (there / name).chmod(0o755)
     env = {"PATH": str(there), "XDG_CACHE_HOME": str(folder / "cache"), **more}
     command = ["/bin/bash", str(SETUP), *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    ran = subprocess.run(command, capture_output=True, text=True, env=env)
     return ran.returncode, ran.stdout, ran.stderr
 
 
@@ -170,10 +170,10 @@ def test_an_archive_of_something_else_is_not_unpacked(tmp_path: Path) -> None:
     archive = tmp_path / "archive.tgz"
     archive.write_bytes(b"")
     script = SETUP.parent / "chromium.mjs"
-    text = script.read_text(encoding="utf-8")
+    text = script.read_text("utf-8")
     (digest,) = re.findall(r'SHA512 = "(.*)"', text)
     command = ["node", str(script), str(archive), str(tmp_path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True)
     empty = base64.b64encode(sha512(b"").digest()).decode()
     rule = f"{archive} must be @sparticuz/chromium 153.0.0, of SHA-512 {digest}"
     assert (ran.returncode, ran.stderr) == (1, f"{rule}, got {empty}\n")
@@ -181,7 +181,7 @@ def test_an_archive_of_something_else_is_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_the_packages_are_locked(tmp_path: Path) -> None:
-    text = (SETUP.parent / "package-lock.json").read_text(encoding="utf-8")
+    text = (SETUP.parent / "package-lock.json").read_text("utf-8")
     packages = text.count('"version":')
     assert packages == text.count('"integrity": "sha512-') > 10
     assert "http" not in text  # the machine's registry has them

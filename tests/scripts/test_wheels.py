@@ -93,16 +93,8 @@ def test_the_sdist_makes_the_same_wheel_which_has_the_licences(
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
 
     def build(kind: str, folder: Path, output: Path) -> Path:
-        command = [
-            sys.executable,
-            "-m",
-            "hatchling",
-            "build",
-            "-t",
-            kind,
-            "-d",
-            str(output),
-        ]
+        words = f"-m hatchling build -t {kind} -d".split()
+        command = [sys.executable, *words, str(output)]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         (made,) = output.iterdir()
         return made

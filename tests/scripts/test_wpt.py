@@ -75,16 +75,14 @@ def run(
     if browser is not None:
         variables["CHROMIUM"] = str(browser)
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(
-        command, env=variables, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, env=variables, capture_output=True, text=True)
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Path:
     """Return a program that answers as a browser, without running a test."""
     path = tmp_path / "browser"
-    path.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
+    path.write_text(STAND_IN.format(python=sys.executable), "utf-8")
     path.chmod(0o755)
     return path
 
@@ -107,7 +105,7 @@ def test_a_test_that_ends_the_browser_is_a_crash_and_the_rest_runs(
     pairs = re.findall(r"(\d+) (\w+)", last.removeprefix(counts))
     names = {state for _, state in pairs}
     assert names == {"PASS", "FAIL", "CRASH", "PRECONDITION_FAILED"}
-    index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    index = json.loads((folder / "index.json").read_text("utf-8"))
     assert sum(int(count) for count, _ in pairs) == len(index["cases"])
     assert done.returncode == 1
 
@@ -173,9 +171,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @needs_browser
 def test_chromium_does_what_the_page_says(whole: Path) -> None:
-    page = (ROOT / "docs" / "decisions" / "web.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "decisions" / "web.md").read_text("utf-8")
     results = results_of(whole)
-    index = json.loads((whole / "index.json").read_text(encoding="utf-8"))
+    index = json.loads((whole / "index.json").read_text("utf-8"))
     counts: dict[str, Counter[str]] = {}
     assert {*results} == {row["name"] for row in index["cases"]}
     for row in index["cases"]:
@@ -211,14 +209,14 @@ def test_chromium_clamps_and_takes_constant_indices(
         ):
             path.unlink()
             continue
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text("utf-8")
         text = text.replace(
             "Tests, buildAndExecuteWithinBounds", "Tests, buildAndExecuteGraph"
         )
         text = text.replace(
             "gatherElementsIndices: {", "gatherElementsIndices: {constant: true,"
         )
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, "utf-8")
     states = Counter(state for state, _ in results_of(folder).values())
     assert states == {"PASS": 101 + 3 * 17, "PRECONDITION_FAILED": 12}
 
@@ -228,10 +226,10 @@ def test_chromium_clamps_and_takes_constant_indices(
 def test_chromium_fails_a_wrong_number(tmp_path: Path) -> None:
     folder = exported(tmp_path, "gather/int32/int32/")
     (path,) = (folder / WPT_FOLDER).iterdir()
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text("utf-8")
     inputs, marker, outputs = text.partition("gatherOutput: {")
     wrong = re.sub(r"-?\d+,", "123456,", outputs, count=1)
-    path.write_text(inputs + marker + wrong, encoding="utf-8")
+    path.write_text(inputs + marker + wrong, "utf-8")
     states = [state for state, _ in results_of(folder).values()]
     assert len(states) > 1
     assert (states[0], states.count("FAIL")) == ("FAIL", 1)
@@ -242,11 +240,11 @@ def test_chromium_fails_a_wrong_number(tmp_path: Path) -> None:
 def test_chromium_fails_an_element_that_is_not_of_the_input(tmp_path: Path) -> None:
     folder = exported(tmp_path, "out-of-range/gather/int32/")
     (path,) = (folder / WPT_FOLDER).iterdir()
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text("utf-8")
     # Each element of the input is foreign now.
     assert "new Set([...input, zero])" in text
     wrong = text.replace("new Set([...input, zero])", "new Set([zero])")
-    path.write_text(wrong, encoding="utf-8")
+    path.write_text(wrong, "utf-8")
     results = results_of(folder)
     assert len(results) > 1
     for state, message in results.values():

@@ -6,7 +6,7 @@ A lane of `check` runs each through its adapter, checking/lanes/adapters/NAME.py
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from onnxgather.core.checks import argument_text
 
@@ -14,7 +14,8 @@ RUNTIME_NAME = r"[a-z][a-z0-9_.-]{0,63}"
 """How the name of a runtime is spelled, the user's own included."""
 
 
-class OtherRuntime(Struct, frozen=True):
+@dataclass(frozen=True)
+class OtherRuntime:
     """A runtime that reads ONNX models."""
 
     name: str

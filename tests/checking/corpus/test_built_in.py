@@ -51,7 +51,7 @@ def described() -> list[tuple[DescriptorCase, og.Descriptor]]:
 
 
 def test_cases_have_the_recorded_digests() -> None:
-    committed = (DATA / "corpus.sha256").read_text(encoding="utf-8").splitlines()
+    committed = (DATA / "corpus.sha256").read_text("utf-8").splitlines()
     assert all_digests() == committed
 
 
@@ -66,7 +66,7 @@ def test_a_fresh_interpreter_makes_the_same_cases(hash_seed: str) -> None:
         text=True,
         env=environment,
     )
-    assert made.stdout == (DATA / "corpus.sha256").read_text(encoding="utf-8")
+    assert made.stdout == (DATA / "corpus.sha256").read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -377,7 +377,7 @@ def test_plain_cases_are_the_bare_onnx_operator() -> None:
 
 
 def test_every_documented_example_is_a_case() -> None:
-    pages = json.loads((DATA / "documented_examples.json").read_text(encoding="utf-8"))
+    pages = json.loads((DATA / "documented_examples.json").read_text("utf-8"))
     wanted = [
         example
         for example in pages["examples"]

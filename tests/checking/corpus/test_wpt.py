@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from corpus_cases import corpus
+from messages import rows_of
 from rings import by_ring
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -40,7 +42,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read_tests(path: Path) -> list[dict[str, Any]]:
     """Return the tests of a file, read as the JavaScript that they are."""
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text("utf-8")
     ((rows),) = re.findall(r"^const \w+Tests = (\[\n.*?^\]);", text, re.DOTALL | re.M)
     names = re.findall(r"^    name: '(.*)',$", rows, re.M)
     rows = re.sub(r"^    name: '.*',$", '    name: "",', rows, flags=re.M)
@@ -130,7 +132,7 @@ def test_numpy_gathers_what_a_test_expects(
 
 
 def test_each_test_of_the_index_is_in_its_file(exported: Path) -> None:
-    index = json.loads((exported / "index.json").read_text(encoding="utf-8"))
+    index = json.loads((exported / "index.json").read_text("utf-8"))
     by_file: dict[str, list[str]] = {}
     for row in index["cases"]:
         by_file.setdefault(row["file"], []).append(row["name"])
@@ -142,7 +144,7 @@ def test_each_test_of_the_index_is_in_its_file(exported: Path) -> None:
 
 def test_a_file_begins_and_ends_as_web_platform_tests_do(exported: Path) -> None:
     path = exported / WPT_FOLDER / "gatherND-run-time-indices.https.any.js"
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text("utf-8")
     assert text.startswith(
         "// META: title=test WebNN API gatherND operation with indices bound at run"
         " time\n// META: global=window\n// META: variant=?cpu\n"
@@ -158,7 +160,7 @@ def test_a_file_begins_and_ends_as_web_platform_tests_do(exported: Path) -> None
 
 def test_no_test_is_longer_than_a_reader_can_stand(exported: Path) -> None:
     for path in (exported / WPT_FOLDER).iterdir():
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text("utf-8").splitlines()
         assert max(map(len, lines)) <= 130, path.name
 
 
@@ -178,48 +180,37 @@ def reason_of(changed: og.Descriptor | None = None, **more: Any) -> str | None:
     return why_not_wpt(replace(case, descriptor=changed, data=data, indices=indices))
 
 
-def tensor(data_type: str, sizes: list[int], **more: Any) -> og.TensorDesc:
-    return og.TensorDesc(data_type, sizes, **more)
+REASONS = """
+GATHER: UINT64 3, UINT32 2, UINT64 2, 0, 1
+None
+
+GATHER: FLOAT64 3, INT32 2, FLOAT64 2, 0, 1
+has data of a type that WebNN lacks
+
+GATHER: INT8 3, UINT64 2, INT8 2, 0, 1
+has indices of a type that WebNN's gathers refuse
+
+GATHER: INT8 3 strides 2 bytes 8, INT32 2, INT8 2 strides 2 bytes 8, 0, 1
+has Strides, which WebNN lacks
+
+GATHER_ND1: INT8 2x3, INT32 2x1, INT8 1x2, 2, 2, 1
+has batch dimensions, which WebNN lacks
+
+GATHER_ELEMENTS: INT8 2x2x2x2x2x2, INT32 2x2x2x2x2x2, INT8 2x2x2x2x2x2, 1
+has a rank above the 5 that WebNN requires
+
+GATHER_ELEMENTS: INT8 4097, INT32 4097, INT8 4097, 0
+has a tensor of more than 4,096 elements
+"""
 
 
-def gather(data_type: str, index_type: str, **more: Any) -> og.GatherDesc:
-    return og.GatherDesc(
-        tensor(data_type, [3], **more),
-        tensor(index_type, [2]),
-        tensor(data_type, [2]),
-        axis=0,
-        index_dimensions=1,
-    )
+@pytest.mark.parametrize(("desc", "reason"), rows_of(REASONS))
+def test_each_reason_names_what_webnn_or_the_tests_lack(desc: str, reason: str) -> None:
+    assert str(reason_of(descriptor(desc))) == reason
 
 
-def test_each_reason_names_what_webnn_or_the_tests_lack() -> None:
+def test_the_reasons_of_indices_and_data_name_what_webnn_or_the_tests_lack() -> None:
     assert reason_of() is None
-    assert reason_of(gather("UINT64", "UINT32")) is None
-    assert reason_of(gather("FLOAT64", "INT32")) == (
-        "has data of a type that WebNN lacks"
-    )
-    assert reason_of(gather("INT8", "UINT64")) == (
-        "has indices of a type that WebNN's gathers refuse"
-    )
-    strided = gather("INT8", "INT32", strides=[2], total_tensor_size_in_bytes=8)
-    assert reason_of(strided) == "has Strides, which WebNN lacks"
-    batches = og.GatherND1Desc(
-        tensor("INT8", [2, 3]),
-        tensor("INT32", [2, 1]),
-        tensor("INT8", [1, 2]),
-        input_dimension_count=2,
-        indices_dimension_count=2,
-        batch_dimension_count=1,
-    )
-    assert reason_of(batches) == "has batch dimensions, which WebNN lacks"
-    deep = og.GatherElementsDesc(
-        *(tensor(name, [2] * 6) for name in ("INT8", "INT32", "INT8")), axis=1
-    )
-    assert reason_of(deep) == "has a rank above the 5 that WebNN requires"
-    long = og.GatherElementsDesc(
-        *(tensor(name, [4097]) for name in ("INT8", "INT32", "INT8")), axis=0
-    )
-    assert reason_of(long) == "has a tensor of more than 4,096 elements"
     indices = np.full((1, 1, 2, 3), 9)
     assert reason_of(indices=indices, out_of_range="clamp") is None
     assert reason_of(indices=indices, out_of_range="zero") == (
@@ -230,8 +221,8 @@ def test_each_reason_names_what_webnn_or_the_tests_lack() -> None:
 
 
 def test_the_readme_counts_what_was_written_and_left_out(exported: Path) -> None:
-    index = json.loads((exported / "index.json").read_text(encoding="utf-8"))
-    readme = (exported / "README.md").read_text(encoding="utf-8")
+    index = json.loads((exported / "index.json").read_text("utf-8"))
+    readme = (exported / "README.md").read_text("utf-8")
     assert f"\n{len(index['cases'])} tests of WebNN's gather, gatherElements" in readme
     reasons = Counter(row["why"] for row in index["left_out"])
     assert len(reasons) == 9

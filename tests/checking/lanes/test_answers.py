@@ -16,6 +16,7 @@ import pytest
 from command_line import call, outcome
 from corpus_cases import corpus
 from folders import ROOT
+from messages import message_of, rows_of
 
 from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.corpus import export
@@ -118,10 +119,6 @@ def wrong_byte() -> bytes:
     return bytes(content)
 
 
-def wrong_shape() -> bytes:
-    return npy(expected().ravel()[:-1])
-
-
 def wrong_header(text: str) -> bytes:
     header = text.encode() + b"\n"
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
@@ -129,41 +126,72 @@ def wrong_header(text: str) -> bytes:
 
 HUGE = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000)}"
 NEGATIVE = "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 0)}"
-RULE = "output.npy must be a whole .npy file of numbers"
-PLANTED: dict[str, tuple[bytes, str, str, str]] = {
-    "byte": (wrong_byte(), "DIFF", "elements", "1 of "),
-    "shape": (wrong_shape(), "DIFF", "shape", "expected shape ["),
-    "type": (
-        npy(expected().astype("f8")),
-        "DIFF",
-        "data-type",
-        "expected data type float32, got float64",
-    ),
-    "same bytes of another type": (
-        npy(expected().view("i4")),
-        "DIFF",
-        "data-type",
-        "expected data type float32, got int32",
-    ),
-    "cut": (npy(expected())[:-1], "ERROR", "broken", f"{RULE} (it has "),
-    "longer": (npy(expected()) + b"\0", "ERROR", "broken", f"{RULE} (it has "),
-    "empty": (b"", "ERROR", "broken", f"{RULE} ("),
-    "text": (b"1 2 3", "ERROR", "broken", f"{RULE} ("),
-    "texts": (npy(np.array(["a"])), "ERROR", "broken", f"{RULE} (its type is <U1 [1])"),
-    "huge": (wrong_header(HUGE), "ERROR", "broken", f"{RULE} (it has 0 bytes for "),
-    "negative": (wrong_header(NEGATIVE), "ERROR", "broken", f"{RULE} (its type is "),
-    "header": (wrong_header("{'descr': ["), "ERROR", "broken", f"{RULE} ("),
+PLANTED = {
+    "byte": wrong_byte(),
+    "shape": npy(expected().ravel()[:-1]),
+    "type": npy(expected().astype("f8")),
+    "same bytes of another type": npy(expected().view("i4")),
+    "cut": npy(expected())[:-1],
+    "longer": npy(expected()) + b"\0",
+    "empty": b"",
+    "text": b"1 2 3",
+    "texts": npy(np.array(["a"])),
+    "huge": wrong_header(HUGE),
+    "negative": wrong_header(NEGATIVE),
+    "header": wrong_header("{'descr': ["),
 }
+WHOLE = "ERROR broken: output.npy must be a whole .npy file of numbers"
+TOLD = f"""
+byte
+DIFF elements: 1 of
+
+shape
+DIFF shape: expected shape [
+
+type
+DIFF data-type: expected data type float32, got float64
+
+same bytes of another type
+DIFF data-type: expected data type float32, got int32
+
+cut
+{WHOLE} (it has
+
+longer
+{WHOLE} (it has
+
+empty
+{WHOLE} (
+
+text
+{WHOLE} (
+
+texts
+{WHOLE} (its type is <U1 [1])
+
+huge
+{WHOLE} (it has 0 bytes for
+
+negative
+{WHOLE} (its type is
+
+header
+{WHOLE} (
+"""
+"""What is planted in place of the output, and how its verdict begins."""
 
 
-@pytest.mark.parametrize("plant", PLANTED)
-def test_a_wrong_output_is_told(plant: str, answers: Path, read: ExportedCases) -> None:
-    content, state, kind, reason = PLANTED[plant]
-    (answers / VALID / "output.npy").write_bytes(content)
+def verdict(result: Result) -> str:
+    return f"{result.state} {result.kind.value}: {result.reason}"
+
+
+@pytest.mark.parametrize(("plant", "told"), rows_of(TOLD))
+def test_a_wrong_output_is_told(
+    plant: str, told: str, answers: Path, read: ExportedCases
+) -> None:
+    (answers / VALID / "output.npy").write_bytes(PLANTED[plant])
     results = judged(answers, read)
-    result = results[VALID]
-    assert (result.state, result.kind) == (state, kind), result
-    assert (result.reason or "").startswith(reason)
+    assert verdict(results[VALID]).startswith(told)
     assert [results[name].state for name in NAMES[1:]] == ["PASS", "PASS"]
 
 
@@ -180,16 +208,12 @@ def test_bytes_in_another_order_are_the_same_output(
     assert judged(answers, read)[VALID].state == "PASS"
 
 
-CRASHED = "ended its process: its folder has no output.npy"
-NO_FOLDER = "ended its process, or never ran: it has no folder"
+def remove(folder: Path, name: str) -> None:
+    shutil.rmtree(folder / name)
 
 
-def remove(answers: Path, name: str) -> None:
-    shutil.rmtree(answers / name)
-
-
-def empty(answers: Path, *names: str) -> None:
-    for name in names:
+def empty(answers: Path, names: str) -> None:
+    for name in names.split():
         for file in (answers / name).iterdir():
             file.unlink()
 
@@ -199,101 +223,119 @@ def refuse(answers: Path, name: str) -> None:
     (answers / name / "error.txt").write_text("not\n  supported")
 
 
-def answer_with(answers: Path, name: str, array: Array) -> None:
+def zeros(answers: Path, words: str) -> None:
+    """Answer a case with zeros of some sizes."""
+    name, *sizes = words.split()
     empty(answers, name)
-    np.save(answers / name / "output.npy", array)
+    np.save(answers / name / "output.npy", np.zeros([*map(int, sizes)], "f4"))
 
 
-def both(answers: Path) -> None:
-    (answers / VALID / "error.txt").touch()
+def both(answers: Path, name: str) -> None:
+    (answers / name / "error.txt").touch()
 
 
-@pytest.mark.parametrize(
-    ("change", "name", "state", "kind", "reason"),
-    [
-        ((empty, VALID), VALID, "ERROR", "broken", CRASHED),
-        ((remove, VALID), VALID, "ERROR", "broken", NO_FOLDER),
-        # A crash is no refusal, whatever stands beside it.
-        ((empty, OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
-        ((empty, OUTSIDE, BESIDE_OUTSIDE), OUTSIDE, "ERROR", "broken", CRASHED),
-        ((remove, FORBIDDEN), FORBIDDEN, "ERROR", "broken", NO_FOLDER),
-        (
-            (refuse, VALID),
-            VALID,
-            "ERROR",
-            "failed",
-            "my-runtime failed: not supported",
-        ),
-        (
-            (answer_with, OUTSIDE, np.zeros((2, 3), "f4")),
-            OUTSIDE,
-            "DIFF",
-            "not-refused",
-            "must refuse, but returned ",
-        ),
-        (
-            (answer_with, FORBIDDEN, np.zeros((2, 3), "f4")),
-            FORBIDDEN,
-            "DIFF",
-            "not-refused",
-            "must refuse, but returned an array of float32 [2, 3]: ",
-        ),
-        # A refusal counts only beside the right answer to a valid case.
-        (
-            (refuse, BESIDE_OUTSIDE),
-            OUTSIDE,
-            "ERROR",
-            "failed",
-            f"my-runtime failed: {BESIDE_OUTSIDE}: not supported",
-        ),
-        (
-            (empty, BESIDE_OUTSIDE),
-            OUTSIDE,
-            "ERROR",
-            "broken",
-            f"{BESIDE_OUTSIDE}: {CRASHED}",
-        ),
-        (
-            (answer_with, BESIDE_OUTSIDE, np.zeros(1, "f4")),
-            OUTSIDE,
-            "DIFF",
-            "shape",
-            "with indices of zero: expected shape ",
-        ),
-        (
-            (refuse, BESIDE_FORBIDDEN),
-            FORBIDDEN,
-            "NOT-RUN",
-            "unproved",
-            "refused, but an allowed node of the kind does not run either: my-runtime"
-            " failed: not supported",
-        ),
-        (
-            (both,),
-            VALID,
-            "ERROR",
-            "broken",
-            "must have output.npy or error.txt, got both",
-        ),
-    ],
+def no_answer(answers: Path, _: str) -> None:
+    for path in answers.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+
+
+def without(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+
+
+def with_runtime(answers: Path, text: str) -> None:
+    (answers / "runtime.json").write_text(text)
+
+
+def with_folders(answers: Path, names: str) -> None:
+    for name in names.split():
+        (answers / name).mkdir(parents=True)
+
+
+def with_index(folder: Path, text: str) -> None:
+    """Change fields of an index; null leaves a field out."""
+    path = folder / "index.json"
+    index = {**json.loads(path.read_text()), **json.loads(text)}
+    kept = {name: value for name, value in index.items() if value is not None}
+    path.write_text(json.dumps(kept))
+
+
+def with_file(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("{}")
+
+
+CHANGES = (
+    *(remove, empty, refuse, zeros, both, no_answer),
+    *(without, with_runtime, with_folders, with_index, with_file),
 )
+
+
+def change(folder: Path, text: str) -> None:
+    """Change a folder as a table says, such as `empty CASE`."""
+    how, _, words = text.partition(" ")
+    (called,) = [one for one in CHANGES if one.__name__ == how]
+    called(folder, words)
+
+
+CRASHED = "ended its process: its folder has no output.npy"
+NO_FOLDER = "ended its process, or never ran: it has no folder"
+WITHOUT_RIGHT_ANSWER = f"""
+empty {VALID}
+{VALID}: ERROR broken: {CRASHED}
+
+remove {VALID}
+{VALID}: ERROR broken: {NO_FOLDER}
+
+empty {OUTSIDE}
+{OUTSIDE}: ERROR broken: {CRASHED}
+
+empty {OUTSIDE} {BESIDE_OUTSIDE}
+{OUTSIDE}: ERROR broken: {CRASHED}
+
+remove {FORBIDDEN}
+{FORBIDDEN}: ERROR broken: {NO_FOLDER}
+
+refuse {VALID}
+{VALID}: ERROR failed: my-runtime failed: not supported
+
+zeros {OUTSIDE} 2 3
+{OUTSIDE}: DIFF not-refused: must refuse, but returned
+
+zeros {FORBIDDEN} 2 3
+{FORBIDDEN}: DIFF not-refused: must refuse, but returned an array of float32 [2, 3]:
+
+refuse {BESIDE_OUTSIDE}
+{OUTSIDE}: ERROR failed: my-runtime failed: {BESIDE_OUTSIDE}: not supported
+
+empty {BESIDE_OUTSIDE}
+{OUTSIDE}: ERROR broken: {BESIDE_OUTSIDE}: {CRASHED}
+
+zeros {BESIDE_OUTSIDE} 1
+{OUTSIDE}: DIFF shape: with indices of zero: expected shape
+
+refuse {BESIDE_FORBIDDEN}
+{FORBIDDEN}: NOT-RUN unproved: refused, but an allowed node of the kind does not run
+either: my-runtime failed: not supported
+
+both {VALID}
+{VALID}: ERROR broken: must have output.npy or error.txt, got both
+"""
+"""A crash is no refusal, whatever stands beside it, and a refusal counts only beside
+the right answer to a valid case."""
+
+
+@pytest.mark.parametrize(("changed", "told"), rows_of(WITHOUT_RIGHT_ANSWER))
 def test_a_case_without_its_right_answer_is_told(
-    change: tuple[Any, ...],
-    name: str,
-    state: str,
-    kind: str,
-    reason: str,
-    answers: Path,
-    read: ExportedCases,
+    changed: str, told: str, answers: Path, read: ExportedCases
 ) -> None:
-    how, *arguments = change
-    how(answers, *arguments)
+    change(answers, changed)
     results = judged(answers, read)
+    name, _, start = told.partition(": ")
     result = results.pop(name)
-    assert (result.state, result.kind) == (state, kind), result
-    assert (result.reason or "").startswith(reason), result.reason
-    ended = "ended its process" in reason
-    assert (result.breakdown == "no-answer") == ended
+    assert verdict(result).startswith(start)
+    assert (result.breakdown == "no-answer") == ("ended its process" in start)
     assert {other.state for other in results.values()} == {"PASS"}
 
 
@@ -309,152 +351,85 @@ def test_a_folder_in_place_of_an_output_is_told(
     )
 
 
-def no_answer(answers: Path) -> None:
-    for path in answers.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
+SOMETHING_ELSE = """
+no_answer
+: must have an answer, CASE/output.npy or CASE/error.txt, got none, so that no case can
+be judged
+
+without runtime.json
+: must have a runtime.json such as {"name": "my-runtime", "version": "1.2.0"}, got none
+
+remove .
+: must be a folder of answers, got no folder
+
+with_runtime {"name": "my runtime", "version": "1"}
+/runtime.json: $.name must be a full name such as CPUExecutionProvider, DirectML.dll or
+opencv
+
+with_runtime {"name": "x"}
+/runtime.json: $ must have version
+
+with_runtime {"name": "x", "version": "1", "versions": {}}
+/runtime.json: $ must not have versions
+
+with_folders gather/float32/int64/sideways a b c
+: each folder must be that of a case of the export, got 'a', 'b', 'c' and 1 more
+"""
 
 
-def without(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-
-
-def with_runtime(answers: Path, text: str) -> None:
-    (answers / "runtime.json").write_text(text)
-
-
-def with_folders(answers: Path, *names: str) -> None:
-    for name in names:
-        (answers / name).mkdir(parents=True)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            (no_answer,),
-            "{}: must have an answer, CASE/output.npy or CASE/error.txt, got none, so"
-            " that no case can be judged",
-        ),
-        (
-            (without, "runtime.json"),
-            '{}: must have a runtime.json such as {{"name": "my-runtime", "version":'
-            ' "1.2.0"}}, got none',
-        ),
-        (
-            (shutil.rmtree,),
-            "{}: must be a folder of answers, got no folder",
-        ),
-        (
-            (with_runtime, '{"name": "my runtime", "version": "1"}'),
-            "{}/runtime.json: $.name must be a full name such as CPUExecutionProvider,"
-            " DirectML.dll or opencv",
-        ),
-        (
-            (with_runtime, '{"name": "x"}'),
-            "{}/runtime.json: $ must have version",
-        ),
-        (
-            (with_runtime, '{"name": "x", "version": "1", "versions": {}}'),
-            "{}/runtime.json: $ must not have versions",
-        ),
-        (
-            (with_folders, "gather/float32/int64/sideways", "a", "b", "c"),
-            "{}: each folder must be that of a case of the export, got 'a', 'b', 'c'"
-            " and 1 more",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changed", "told"), rows_of(SOMETHING_ELSE))
 def test_a_folder_of_something_else_is_an_error(
-    change: tuple[Any, ...], sentence: str, answers: Path, read: ExportedCases
+    changed: str, told: str, answers: Path, read: ExportedCases
 ) -> None:
-    how, *arguments = change
-    how(answers, *arguments)
-    with pytest.raises(FileFormatError) as caught:
-        AnswersLane(str(answers), read.answers)
-    assert str(caught.value) == sentence.format(answers)
+    change(answers, changed)
+    said = message_of(FileFormatError, AnswersLane, str(answers), read.answers)
+    assert said == f"{answers}{told}"
 
 
-def with_index(folder: Path, fields: dict[str, Any]) -> None:
-    """Change fields of an index; None leaves a field out."""
-    path = folder / "index.json"
-    index = {**json.loads(path.read_text()), **fields}
-    kept = {name: value for name, value in index.items() if value is not None}
-    path.write_text(json.dumps(kept))
+OTHER_EXPORTS = f"""
+without index.json
+: must be a folder that onnxgather corpus export wrote, got no index.json in it
+
+with_index {{"made_by": "onnxgather extract 0.1.0"}}
+: must be a folder that onnxgather corpus export wrote, got another index.json
+
+with_index {{"files_digest": null}}
+: must be an export with digests, got that of an earlier version; AGAIN
+
+with_index {{"format": "xml"}}
+/index.json: $.format must be a value that docs/provider-ci.md lists, got 'xml'
+
+with_index {{"format": "wpt"}}
+: must be an export that has answers, got Web Platform Tests, which compare their
+outputs themselves
+
+with_index {{"digest": "0", "made_by": "onnxgather corpus export 0.0.9"}}
+: its cases must be those of onnxgather {VERSION}, got others, by onnxgather corpus
+export 0.0.9; AGAIN
+
+with_index {{"cases": []}}
+: its cases must be those of onnxgather {VERSION}, got others, by onnxgather corpus
+export {VERSION}; AGAIN
+
+with_file cases.jsonl
+: its files must be as they were exported, got changed, new or missing files; AGAIN
+
+with_file refused/new
+: its files must be as they were exported, got changed, new or missing files; AGAIN
+
+without cases.jsonl
+: its files must be as they were exported, got changed, new or missing files; AGAIN
+"""
 
 
-def with_file(folder: Path, name: str) -> None:
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text("{}")
-
-
-AGAIN = "export the corpus again, and run it again"
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            (without, "index.json"),
-            "{}: must be a folder that onnxgather corpus export wrote, got no"
-            " index.json in it",
-        ),
-        (
-            (with_index, {"made_by": "onnxgather extract 0.1.0"}),
-            "{}: must be a folder that onnxgather corpus export wrote, got another"
-            " index.json",
-        ),
-        (
-            (with_index, {"files_digest": None}),
-            "{}: must be an export with digests, got that of an earlier version;"
-            f" {AGAIN}",
-        ),
-        (
-            (with_index, {"format": "xml"}),
-            "{}/index.json: $.format must be a value that docs/provider-ci.md lists,"
-            " got 'xml'",
-        ),
-        (
-            (with_index, {"format": "wpt"}),
-            "{}: must be an export that has answers, got Web Platform Tests, which"
-            " compare their outputs themselves",
-        ),
-        (
-            (with_index, {"digest": "0", "made_by": "onnxgather corpus export 0.0.9"}),
-            f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
-            f" onnxgather corpus export 0.0.9; {AGAIN}",
-        ),
-        (
-            (with_index, {"cases": list[str]()}),
-            f"{{}}: its cases must be those of onnxgather {VERSION}, got others, by"
-            f" onnxgather corpus export {VERSION}; {AGAIN}",
-        ),
-        (
-            (with_file, "cases.jsonl"),
-            "{}: its files must be as they were exported, got changed, new or missing"
-            f" files; {AGAIN}",
-        ),
-        (
-            (with_file, "refused/new"),
-            "{}: its files must be as they were exported, got changed, new or missing"
-            f" files; {AGAIN}",
-        ),
-        (
-            (without, "cases.jsonl"),
-            "{}: its files must be as they were exported, got changed, new or missing"
-            f" files; {AGAIN}",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changed", "told"), rows_of(OTHER_EXPORTS))
 def test_another_export_is_an_error(
-    change: tuple[Any, ...], sentence: str, exported: Path, tmp_path: Path
+    changed: str, told: str, exported: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
-    how, *arguments = change
-    how(folder, *arguments)
-    with pytest.raises(FileFormatError) as caught:
-        read_export(str(folder))
-    assert str(caught.value) == sentence.format(folder)
+    change(folder, changed)
+    told = told.replace("AGAIN", "export the corpus again, and run it again")
+    assert message_of(FileFormatError, read_export, str(folder)) == f"{folder}{told}"
 
 
 @pytest.fixture
@@ -589,7 +564,7 @@ def test_the_example_in_javascript_is_judged_as_the_page_says(tmp_path: Path) ->
     subprocess.run(command, check=True)
     words = ["judge", str(folder), str(answers)]
     code, out, _ = outcome(*words, "-k", just_past)
-    page = PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text("utf-8")
     example = page.rpartition("--json=report.json\n```\n\n```\n...\n")[2]
     for line in example.partition("...\n```")[0].splitlines():
         assert f"{line}\n" in out

@@ -79,96 +79,92 @@ def test_the_folder_of_the_host_is_that_from_where_the_lane_is_opened(
     assert lane.place == folder
 
 
-class TestAnswers:
-    @pytest.mark.parametrize(
-        ("action", "answer"),
-        one_quick_in(
-            5,
-            [
-                (
-                    failed("CreateOperator", 0x80070057),
-                    Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057"),
+@pytest.mark.parametrize(
+    ("action", "answer"),
+    one_quick_in(
+        5,
+        [
+            (
+                failed("CreateOperator", 0x80070057),
+                Answer(AnswerKind.REFUSED, "CreateOperator gave 0x80070057"),
+            ),
+            (
+                failed("CompileOperator", 0x80070057),
+                Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057"),
+            ),
+            (
+                failed("CompileOperator", 0x8007000E),
+                broken(
+                    Breakdown.NO_VERDICT,
+                    "CompileOperator gave 0x8007000E, which is no verdict",
                 ),
-                (
-                    failed("CompileOperator", 0x80070057),
-                    Answer(AnswerKind.REFUSED, "CompileOperator gave 0x80070057"),
+            ),
+            (
+                failed("DMLCreateDevice1", 0x80004005),
+                Answer(AnswerKind.FAILED, "DMLCreateDevice1 gave 0x80004005", NODES),
+            ),
+            (
+                done("b'x' * 31"),
+                broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW),
+            ),
+            (
+                failed("dispatch", 0x887A0005, lost=True),
+                Answer(AnswerKind.FAILED, "dispatch gave 0x887A0005", NODES),
+            ),
+            (
+                done(RIGHT, touched=True),
+                Answer(
+                    AnswerKind.FAILED,
+                    "bytes beside OutputTensor were written",
+                    NODES,
                 ),
-                (
-                    failed("CompileOperator", 0x8007000E),
-                    broken(
-                        Breakdown.NO_VERDICT,
-                        "CompileOperator gave 0x8007000E, which is no verdict",
-                    ),
-                ),
-                (
-                    failed("DMLCreateDevice1", 0x80004005),
-                    Answer(
-                        AnswerKind.FAILED, "DMLCreateDevice1 gave 0x80004005", NODES
-                    ),
-                ),
-                (
-                    done("b'x' * 31"),
-                    broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW),
-                ),
-                (
-                    failed("dispatch", 0x887A0005, lost=True),
-                    Answer(AnswerKind.FAILED, "dispatch gave 0x887A0005", NODES),
-                ),
-                (
-                    done(RIGHT, touched=True),
-                    Answer(
-                        AnswerKind.FAILED,
-                        "bytes beside OutputTensor were written",
-                        NODES,
-                    ),
-                ),
-            ],
-        ),
+            ),
+        ],
+    ),
+)
+def test_each_answer_of_the_host_has_its_kind(
+    action: str, answer: Answer, tmp_path: Path
+) -> None:
+    lane = DirectMLLane("dml", fake_folder(tmp_path, action), timeout=0.5)
+    lane.start()
+    assert lane.answer(IN_RANGE) == answer
+    lane.close()
+
+
+def test_a_host_that_says_much_of_itself_does_not_start(tmp_path: Path) -> None:
+    start = f"INFO['version'] = 'v' * 201; {START}"
+    lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT), start))
+    assert (
+        lane.start().not_run
+        == "the host answered what no host answers: Expected `str` of length <= 200"
+        " - at `$.version`"
     )
-    def test_each_answer_of_the_host_has_its_kind(
-        self, action: str, answer: Answer, tmp_path: Path
-    ) -> None:
-        lane = DirectMLLane("dml", fake_folder(tmp_path, action), timeout=0.5)
-        lane.start()
-        assert lane.answer(IN_RANGE) == answer
-        lane.close()
 
-    def test_a_host_that_says_much_of_itself_does_not_start(
-        self, tmp_path: Path
-    ) -> None:
-        start = f"INFO['version'] = 'v' * 201; {START}"
-        lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT), start))
-        assert (
-            lane.start().not_run
-            == "the host answered what no host answers: Expected `str` of length <= 200"
-            " - at `$.version`"
-        )
 
-    def test_an_output_has_the_type_and_shape_of_its_tensor(
-        self, tmp_path: Path
-    ) -> None:
-        lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
-        lane.start()
-        answer = lane.answer(IN_RANGE)
-        lane.close()
-        assert replace(answer, output=None) == Answer(AnswerKind.RAN, None, NODES)
-        assert answer.output is not None
-        assert answer.output.tolist() == [[2, 1], [5, 4], [8, 7], [11, 10]]
+def test_an_output_has_the_type_and_shape_of_its_tensor(tmp_path: Path) -> None:
+    lane = DirectMLLane("dml", fake_folder(tmp_path, done(RIGHT)))
+    lane.start()
+    answer = lane.answer(IN_RANGE)
+    lane.close()
+    assert replace(answer, output=None) == Answer(AnswerKind.RAN, None, NODES)
+    assert answer.output is not None
+    assert answer.output.tolist() == [[2, 1], [5, 4], [8, 7], [11, 10]]
 
-    def test_a_host_that_does_not_start_again_is_an_error(self, tmp_path: Path) -> None:
-        once = str(tmp_path / "once")
-        start = (
-            f"import os\nif os.path.exists({once!r}): sys.exit(5)\nopen({once!r},"
-            " 'w').close()"
-        )
-        folder = fake_folder(tmp_path, "sys.exit(3)", f"{start}\n{START}")
-        lane = DirectMLLane("dml", folder)
-        lane.start()
-        ended = broken(Breakdown.EXITED, "the host ended with exit code 3", "3")
-        assert lane.answer(IN_RANGE) == ended
-        again = "DirectML.dll cannot run: the host ended with exit code 5"
-        assert lane.answer(IN_RANGE) == broken(Breakdown.NOT_STARTED, again)
-        lane.close()
+
+def test_a_host_that_does_not_start_again_is_an_error(tmp_path: Path) -> None:
+    once = str(tmp_path / "once")
+    start = (
+        f"import os\nif os.path.exists({once!r}): sys.exit(5)\nopen({once!r},"
+        " 'w').close()"
+    )
+    folder = fake_folder(tmp_path, "sys.exit(3)", f"{start}\n{START}")
+    lane = DirectMLLane("dml", folder)
+    lane.start()
+    ended = broken(Breakdown.EXITED, "the host ended with exit code 3", "3")
+    assert lane.answer(IN_RANGE) == ended
+    again = "DirectML.dll cannot run: the host ended with exit code 5"
+    assert lane.answer(IN_RANGE) == broken(Breakdown.NOT_STARTED, again)
+    lane.close()
 
 
 @stand_in

@@ -16,7 +16,9 @@ import pytest
 from command_line import DATA_4X3 as DATA
 from command_line import DESC
 from fake_directml import NO_DEVICE, done, failed, fake
+from messages import message_of, rows_of
 from rings import one_quick_in
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.lanes.directml import (
@@ -84,13 +86,9 @@ def test_written_guard_bytes_are_told() -> None:
 
 
 def test_a_request_holds_the_descriptor_and_its_buffers(tmp_path: Path) -> None:
-    desc = og.GatherND1Desc(
-        og.TensorDesc("FLOAT16", [2, 3], [3, 1], 16, "OWNED_BY_DML", 32),
-        og.TensorDesc("INT64", [2, 1]),
-        og.TensorDesc("FLOAT16", [1, 2]),
-        input_dimension_count=2,
-        indices_dimension_count=2,
-        batch_dimension_count=1,
+    desc = descriptor(
+        "GATHER_ND1: FLOAT16 2x3 strides 3x1 bytes 16 flags OWNED_BY_DML alignment 32,"
+        " INT64 2x1, FLOAT16 1x2, 2, 2, 1"
     )
     data, indices = np.arange(8, dtype=np.float16), np.array([[1], [2]], np.int64)
     kept = tmp_path / "request"
@@ -142,69 +140,50 @@ def test_a_refusal_names_its_call(stage: Stage) -> None:
         assert ask(host) == host.ask(ASKED) == HostAnswer(stage, 0x80070057)
 
 
-@pytest.mark.parametrize(
-    ("action", "reason", "how", "detail"),
-    one_quick_in(
-        9,
-        [
-            ("sys.exit(3)", "the host ended with exit code 3", Breakdown.EXITED, "3"),
-            (
-                "print('host: exception 0xC0000005', file=sys.stderr); sys.exit(3)",
-                "the host ended with exit code 3, host: exception 0xC0000005",
-                Breakdown.EXITED,
-                "3",
-            ),
-            (
-                "sys.stdout.buffer.write(b'1234567'); sys.exit()",
-                "the host ended with exit code 0",
-                Breakdown.EXITED,
-                "0",
-            ),
-            (
-                "sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()",
-                "the host printed where it must answer, ERROR: n"
-                + "o ERROR: n" * 8
-                + "o",
-                Breakdown.STRAY,
-                "ERROR: n",
-            ),
-            (
-                "frame(b'abc')",
-                f"{NONSENSE}JSON is malformed: invalid character (byte 0)",
-                Breakdown.NONSENSE,
-                "JSON is malformed: invalid character (byte 0)",
-            ),
-            pytest.param(
-                "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-                "the host died of SIGKILL",
-                Breakdown.DIED,
-                "SIGKILL",
-                marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
-            ),
-            (
-                "answer(b'', stage='create')",
-                f"{NONSENSE}Invalid enum value 'create' - at `$.stage`",
-                Breakdown.NONSENSE,
-                "Invalid enum value 'create' - at `$.stage`",
-            ),
-            (
-                "answer(b'', stage='done', hresult=2**32)",
-                f"{NONSENSE}Expected `int` <= 4294967295 - at `$.hresult`",
-                Breakdown.NONSENSE,
-                "Expected `int` <= 4294967295 - at `$.hresult`",
-            ),
-            (
-                "answer(b'', **INFO)",
-                f"{NONSENSE}Object missing required field `stage`",
-                Breakdown.NONSENSE,
-                "Object missing required field `stage`",
-            ),
-        ],
-    ),
-)
+UNANSWERED = """
+sys.exit(3)
+exited, 3: the host ended with exit code 3
+
+print('host: exception 0xC0000005', file=sys.stderr); sys.exit(3)
+exited, 3: the host ended with exit code 3, host: exception 0xC0000005
+
+sys.stdout.buffer.write(b'1234567'); sys.exit()
+exited, 0: the host ended with exit code 0
+
+sys.stdout.buffer.write(b'ERROR: no ' * 9); sys.stdout.buffer.flush()
+stray, ERROR: n: the host printed where it must answer, ERROR: no ERROR: no
+ERROR: no ERROR: no ERROR: no ERROR: no ERROR: no ERROR: no ERROR: no
+
+frame(b'abc')
+nonsense, JSON is malformed: invalid character (byte 0):
+
+import os, signal; os.kill(os.getpid(), signal.SIGKILL)
+died, SIGKILL: the host died of SIGKILL
+
+answer(b'', stage='create')
+nonsense, Invalid enum value 'create' - at `$.stage`:
+
+answer(b'', stage='done', hresult=2**32)
+nonsense, Expected `int` <= 4294967295 - at `$.hresult`:
+
+answer(b'', **INFO)
+nonsense, Object missing required field `stage`:
+"""
+"""What a host does in place of an answer; how it broke down, the detail of that, and
+the reason, which for nonsense is the detail."""
+
+
+@pytest.mark.parametrize(("action", "told"), one_quick_in(9, rows_of(UNANSWERED)))
 def test_a_host_that_does_not_answer_is_started_anew(
-    action: str, reason: str, how: Breakdown, detail: str, tmp_path: Path
+    action: str, told: str, tmp_path: Path
 ) -> None:
+    if "SIGKILL" in action and sys.platform == "win32":
+        pytest.skip("no signals")
+    how, rest = told.split(", ", 1)
+    head, _, reason = rest.partition(": the host")
+    detail = head.removesuffix(":")
+    reason = f"the host{reason}" if reason else f"{NONSENSE}{detail}"
+    expected = broken(reason, Breakdown(how), detail)
     # Misbehaves once: from then on a file says that it did.
     once = tmp_path / "once"
     start = f"import pathlib; once = pathlib.Path({str(once)!r}); greet()"
@@ -213,7 +192,7 @@ def test_a_host_that_does_not_answer_is_started_anew(
         f" {action}"
     )
     with closing(Host(fake(action, start))) as host:
-        assert broken_by(host) == broken(reason, how, detail)
+        assert broken_by(host) == expected
         assert ask(host).stage == "done"
 
 
@@ -245,36 +224,29 @@ def test_a_host_that_lost_its_device_is_started_anew() -> None:
         assert ask(host) == lost
 
 
-@pytest.mark.parametrize(
-    ("start", "message"),
-    [
-        ("sys.exit(5)", "DirectML.dll cannot run: the host ended with exit code 5"),
-        (
-            (
-                "sys.stdout.buffer.write(b'OGDM' * 2**14 + b'?');"
-                " sys.stdout.buffer.flush()"
-            ),
-            "DirectML.dll cannot run: the host printed where it must answer, "
-            + "OGDM" * 50,
-        ),
-        (
-            "INFO['doubles'] = 1; greet()",
-            f"{NONSENSE}Expected `bool`, got `int` - at `$.doubles`",
-        ),
-        (NO_DEVICE, "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E"),
-    ],
-)
+STARTS = f"""
+sys.exit(5)
+DirectML.dll cannot run: the host ended with exit code 5
+
+sys.stdout.buffer.write(b'OGDM' * 2**14 + b'?'); sys.stdout.buffer.flush()
+DirectML.dll cannot run: the host printed where it must answer, {"OGDM" * 50}
+
+INFO['doubles'] = 1; greet()
+the host answered what no host answers: Expected `bool`, got `int` - at `$.doubles`
+
+{NO_DEVICE}
+DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E
+"""
+
+
+@pytest.mark.parametrize(("start", "message"), rows_of(STARTS))
 def test_a_host_that_does_not_start_is_an_error(start: str, message: str) -> None:
-    with pytest.raises(og.ProviderError) as caught:
-        Host(fake("pass", start))
-    assert str(caught.value) == message
+    assert message_of(og.ProviderError, Host, fake("pass", start)) == message
 
 
 def test_a_command_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(og.ProviderError) as caught:
-        Host(["/no/such host"])
     assert (
-        str(caught.value)
+        message_of(og.ProviderError, Host, ["/no/such host"])
         == "DirectML.dll cannot run: /no/such host does not start: No such file or"
         " directory"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from own_models import stamped, with_wrong_bound
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, FileModel
@@ -21,13 +22,8 @@ from onnxgather.core.programs.loading import load
 
 
 def gather(data_type: str = "FLOAT32", index_type: str = "UINT32") -> og.GatherDesc:
-    return og.GatherDesc(
-        og.TensorDesc(data_type, [4, 3]),
-        og.TensorDesc(index_type, [1, 2]),
-        og.TensorDesc(data_type, [4, 2]),
-        axis=1,
-        index_dimensions=1,
-    )
+    text = f"{data_type} 4x3, {index_type} 1x2, {data_type} 4x2"
+    return descriptor(f"GATHER: {text}, 1, 1")
 
 
 def case_of(

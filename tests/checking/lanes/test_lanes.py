@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from messages import message_of
 
 import onnxgather as og
 from onnxgather.checking.lanes import LONGEST_LABEL, open_lanes
@@ -38,19 +39,18 @@ def test_a_label_may_be_any_short_text(label: str) -> None:
     ],
 )
 def test_a_label_that_cannot_be_printed_is_refused(lane: str, label: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes([f"{lane}@{label}"])
     assert (
-        str(caught.value)
+        message_of(og.OnnxGatherError, open_lanes, [f"{lane}@{label}"])
         == "the label of a lane must have 1 to 64 printable characters, no =, got"
         f" {label!r}"
     )
 
 
 def test_two_lanes_of_one_name_are_refused() -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes(["cpu@a", "cpu@a"])
-    assert str(caught.value) == "lanes must differ, got 'cpu@a' twice"
+    assert (
+        message_of(og.OnnxGatherError, open_lanes, ["cpu@a", "cpu@a"])
+        == "lanes must differ, got 'cpu@a' twice"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,22 +76,22 @@ def test_a_target_is_that_of_the_lanes_with_onnx_models() -> None:
 
 
 def test_a_plugin_has_the_full_name_of_its_provider() -> None:
-    with pytest.raises(og.ProviderError) as caught:
-        open_lanes([], plugins={"myep": "libplugin.so"})
     assert (
-        str(caught.value)
+        message_of(og.ProviderError, open_lanes, [], plugins={"myep": "libplugin.so"})
         == "a plugin library must come with ONNX Runtime's full name of its provider,"
         " such as MyExecutionProvider, got 'myep'"
     )
 
 
 def test_a_plugin_beside_a_shared_library_is_refused() -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes(
-            [], {"webgpu@x": "libonnxruntime.so.1"}, {"webgpu@x": "libplugin.so"}
-        )
     assert (
-        str(caught.value)
+        message_of(
+            og.OnnxGatherError,
+            open_lanes,
+            [],
+            {"webgpu@x": "libonnxruntime.so.1"},
+            {"webgpu@x": "libplugin.so"},
+        )
         == "lane 'webgpu@x' must have a shared library of ONNX Runtime or a plugin, got"
         " both"
     )
@@ -120,10 +120,9 @@ def test_a_lane_has_the_full_name_of_its_provider(provider: str) -> None:
 )
 def test_a_lane_whose_provider_is_no_name_is_not_read(provider: str) -> None:
     content = msgspec.json.encode({"name": "x", "provider": provider})
-    with pytest.raises(msgspec.ValidationError) as caught:
-        msgspec.json.decode(content, type=LaneInfo)
     assert (
-        str(caught.value) == "Expected `str` matching regex"
+        message_of(msgspec.ValidationError, msgspec.json.decode, content, type=LaneInfo)
+        == "Expected `str` matching regex"
         " '^([A-Za-z0-9]{1,64}ExecutionProvider|DirectML\\\\.dll"
         "|[a-z][a-z0-9_.-]{0,63})\\\\Z' - at `$.provider`"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lane_cases import DATA, pair, results, told
+from messages import rows_of
 from rings import one_quick_in, quick_alone
 from stub_runtime import environment
 
@@ -87,10 +89,6 @@ def lied(folder: Path, lie: str, name: str = "answer", timeout: float = 30) -> A
     return found
 
 
-DECLINED = (
-    f"{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
-)
-SESSION = "class InferenceSession(InferenceSession):\n"
 FORBIDS = """
 class SessionOptions:
     def add_session_config_entry(self, key, value): setattr(self, key, value)
@@ -101,147 +99,174 @@ class InferenceSession(InferenceSession):
                                " default CPU EP, but fallback to CPU EP has been explicitly"
                                " disabled by the user.")
 """  # noqa: E501
-WHY = {
-    "absent": (
-        "PROVIDERS = ['CPUExecutionProvider']",
-        f"{STUB} is not available (available: CPUExecutionProvider); install an ONNX"
-        f" Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY",
-    ),
-    "no start": (
-        f"{SESSION}    def open(self): raise RuntimeError('no device\\n was found')",
-        f"{STUB} cannot start: no device was found",
-    ),
-    "declined": ("PLACE = 'CPUExecutionProvider'", DECLINED),
-    "forbidden": (f"PLACE = 'CPUExecutionProvider'\n{FORBIDS}", DECLINED),
-    "folded": ("NODES = []", f"{STUB} must run a node, but none is left to run"),
-    "empty": (
-        "del InferenceSession",
-        "the module onnxruntime is empty, as uninstalling one of its wheels leaves it;"
-        f" reinstall an ONNX Runtime with {STUB}",
-    ),
-    "no runtime": (
-        ABSENT,
-        f"the environment of {STUB} does not contain ONNX Runtime; install an ONNX"
-        f" Runtime with {STUB}",
-    ),
-    "no assignment": (
-        "del InferenceSession.get_provider_graph_assignment_info",
-        f"{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record;"
-        " install 1.24.4 or later",
-    ),
-}
+WHY: dict[str, dict[str, str]] = tomllib.loads(f"""
+[absent]
+change = "PROVIDERS = ['CPUExecutionProvider']"
+why = '''
+{STUB} is not available (available: CPUExecutionProvider); install an ONNX
+Runtime with {STUB}, or name its plugin library: --plugin {STUB}=LIBRARY'''
+
+["no start"]
+change = '''
+class InferenceSession(InferenceSession):
+    def open(self): raise RuntimeError("no device\\n was found")
+'''
+why = "{STUB} cannot start: no device was found"
+
+[declined]
+change = "PLACE = 'CPUExecutionProvider'"
+why = "{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
+
+[forbidden]
+change = '''
+PLACE = "CPUExecutionProvider"
+{FORBIDS}
+'''
+why = "{STUB} must run every node, but Gather (Gather) runs on CPUExecutionProvider"
+
+[folded]
+change = "NODES = []"
+why = "{STUB} must run a node, but none is left to run"
+
+[empty]
+change = "del InferenceSession"
+why = '''
+the module onnxruntime is empty, as uninstalling one of its wheels leaves it;
+reinstall an ONNX Runtime with {STUB}'''
+
+["no runtime"]
+change = "{ABSENT}"
+why = '''
+the environment of {STUB} does not contain ONNX Runtime; install an ONNX
+Runtime with {STUB}'''
+
+["no assignment"]
+change = "del InferenceSession.get_provider_graph_assignment_info"
+why = '''
+{STUB} must say which nodes it ran, which ONNX Runtime 9.9.9 does not record;
+install 1.24.4 or later'''
+""")
 """Changes to the stand-in, and why nothing counts then."""
 
 
-class TestWhatCounts:
-    def test_a_right_answer_with_proof_passes(self, tmp_path: Path) -> None:
-        (result,) = results(stub(tmp_path), pair())
-        (found,) = result.results
-        assert (found.lane, found.state, found.nodes) == ("stub", "PASS", ("Gather",))
+def test_a_right_answer_with_proof_passes(tmp_path: Path) -> None:
+    (result,) = results(stub(tmp_path), pair())
+    (found,) = result.results
+    assert (found.lane, found.state, found.nodes) == ("stub", "PASS", ("Gather",))
 
-    def test_a_lane_says_its_provider_and_versions(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path)
-        info = lane.start()
-        lane.close()
-        assert info.provider == STUB
-        assert info.versions == {
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "numpy": np.__version__,
-            "onnxruntime": "9.9.9",
-        }
-        assert info.python == str(tmp_path / "python")
-        assert info.not_run is None
 
-    @pytest.mark.parametrize("why", quick_alone(["absent", "empty", "forbidden"], WHY))
-    def test_what_does_not_count_says_why(self, tmp_path: Path, why: str) -> None:
-        change, reason = WHY[why]
-        assert told(stub(tmp_path, change)) == [("NOT-RUN", reason)]
+def test_a_lane_says_its_provider_and_versions(tmp_path: Path) -> None:
+    lane = stub(tmp_path)
+    info = lane.start()
+    lane.close()
+    assert info.provider == STUB
+    assert info.versions == {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numpy": np.__version__,
+        "onnxruntime": "9.9.9",
+    }
+    assert info.python == str(tmp_path / "python")
+    assert info.not_run is None
 
-    def test_a_provider_absent_from_this_environment_is_not_run(self) -> None:
-        lane = ModelLane("directml", PROVIDERS["directml"])
-        state, reason = told(lane)[0]
-        assert state == "NOT-RUN"
-        assert reason is not None
-        assert reason.startswith("DmlExecutionProvider is not available (available: ")
 
-    def test_a_model_that_folds_away_on_the_cpu_is_not_run(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        real = write.descriptor_model
+@pytest.mark.parametrize("why", quick_alone(["absent", "empty", "forbidden"], WHY))
+def test_what_does_not_count_says_why(tmp_path: Path, why: str) -> None:
+    reason = WHY[why]["why"].replace("\n", " ")
+    assert told(stub(tmp_path, WHY[why]["change"])) == [("NOT-RUN", reason)]
 
-        def folded(*arguments: Any, **options: Any) -> Any:
-            model = real(*arguments, **options)
-            for value, array in zip(
-                list(model.graph.input), (DATA, np.array([3, 0])), strict=True
-            ):
-                tensor = model.graph.initializer.add()
-                tensor.ParseFromString(tensor_bytes(value.name, array))
-            del model.graph.input[:]
-            return model
 
-        lane = ModelLane("cpu", PROVIDERS["cpu"])
-        lane.start()
-        monkeypatch.setattr("onnxgather.checking.lanes.python.descriptor_model", folded)
-        answer = lane.answer(pair())
-        lane.close()
-        assert answer == Answer(
-            AnswerKind.NOT_RUN,
-            "CPUExecutionProvider must run a node, but none is left to run",
-            how="folded",
-            detail="none is left to run",
-        )
+def test_a_provider_absent_from_this_environment_is_not_run() -> None:
+    lane = ModelLane("directml", PROVIDERS["directml"])
+    state, reason = told(lane)[0]
+    assert state == "NOT-RUN"
+    assert reason is not None
+    assert reason.startswith("DmlExecutionProvider is not available (available: ")
 
-    def test_another_environment_without_onnx_runtime_says_what_to_install(
-        self, tmp_path: Path
-    ) -> None:
-        python = environment(tmp_path, ABSENT)
-        reason = (
-            f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
-            " OpenVINO itself is the lane openvino-runtime"
-        )
-        (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
-        lane = ModelLane("openvino", find_provider("openvino"), python)
-        assert told(lane) == [("NOT-RUN", reason)]
 
-    def test_an_onnx_runtime_that_does_not_load_says_why(self, tmp_path: Path) -> None:
-        python = environment(tmp_path, "raise ImportError('libcudart.so.12: no file')")
-        (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
-        lane = ModelLane("openvino", find_provider("openvino"), python)
-        why = "cannot import onnxruntime: libcudart.so.12: no file"
-        assert told(lane) == [("NOT-RUN", f"{python} {why}")]
+def test_a_model_that_folds_away_on_the_cpu_is_not_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = write.descriptor_model
 
-    def test_a_missing_interpreter_is_not_run(self, tmp_path: Path) -> None:
-        python = str(tmp_path / "none")
-        lane = ModelLane("stub", find_provider(STUB), python)
-        assert told(lane) == [
-            ("NOT-RUN", f"{python} does not start: No such file or directory")
-        ]
+    def folded(*arguments: Any, **options: Any) -> Any:
+        model = real(*arguments, **options)
+        for value, array in zip(
+            list(model.graph.input), (DATA, np.array([3, 0])), strict=True
+        ):
+            tensor = model.graph.initializer.add()
+            tensor.ParseFromString(tensor_bytes(value.name, array))
+        del model.graph.input[:]
+        return model
 
-    def test_a_plugin_that_does_not_load_is_not_run(self, tmp_path: Path) -> None:
-        (lane,) = open_lanes([], plugins={"webgpu": str(tmp_path / "none.so")})
-        ((state, reason),) = told(lane)
-        assert state == "NOT-RUN"
-        assert reason is not None
-        assert reason.startswith(
-            "the plugin library of WebGpuExecutionProvider does not load: "
-        )
+    lane = ModelLane("cpu", PROVIDERS["cpu"])
+    lane.start()
+    monkeypatch.setattr("onnxgather.checking.lanes.python.descriptor_model", folded)
+    answer = lane.answer(pair())
+    lane.close()
+    assert answer == Answer(
+        AnswerKind.NOT_RUN,
+        "CPUExecutionProvider must run a node, but none is left to run",
+        how="folded",
+        detail="none is left to run",
+    )
 
-    def test_a_plugin_without_a_device_is_not_run(self, tmp_path: Path) -> None:
-        change = """
+
+def test_another_environment_without_onnx_runtime_says_what_to_install(
+    tmp_path: Path,
+) -> None:
+    python = environment(tmp_path, ABSENT)
+    reason = (
+        f"{python} has no onnxruntime; install onnxruntime-openvino>=1.24.1 there;"
+        " OpenVINO itself is the lane openvino-runtime"
+    )
+    (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
+    lane = ModelLane("openvino", find_provider("openvino"), python)
+    assert told(lane) == [("NOT-RUN", reason)]
+
+
+def test_an_onnx_runtime_that_does_not_load_says_why(tmp_path: Path) -> None:
+    python = environment(tmp_path, "raise ImportError('libcudart.so.12: no file')")
+    (tmp_path / "site" / "openvino.py").write_text("raise ImportError('none')")
+    lane = ModelLane("openvino", find_provider("openvino"), python)
+    why = "cannot import onnxruntime: libcudart.so.12: no file"
+    assert told(lane) == [("NOT-RUN", f"{python} {why}")]
+
+
+def test_a_missing_interpreter_is_not_run(tmp_path: Path) -> None:
+    python = str(tmp_path / "none")
+    lane = ModelLane("stub", find_provider(STUB), python)
+    assert told(lane) == [
+        ("NOT-RUN", f"{python} does not start: No such file or directory")
+    ]
+
+
+def test_a_plugin_that_does_not_load_is_not_run(tmp_path: Path) -> None:
+    (lane,) = open_lanes([], plugins={"webgpu": str(tmp_path / "none.so")})
+    ((state, reason),) = told(lane)
+    assert state == "NOT-RUN"
+    assert reason is not None
+    assert reason.startswith(
+        "the plugin library of WebGpuExecutionProvider does not load: "
+    )
+
+
+def test_a_plugin_without_a_device_is_not_run(tmp_path: Path) -> None:
+    change = """
         def get_ep_devices(): return []
         def register_execution_provider_library(name, library): pass
         """
-        python = environment(tmp_path, _dedented(change))
-        lane = ModelLane("stub", find_provider(STUB), python, library="/lib/stub.so")
-        assert told(lane) == [
-            (
-                "NOT-RUN",
-                f"the plugin library of {STUB} loads, but offers no device for it",
-            )
-        ]
+    python = environment(tmp_path, _dedented(change))
+    lane = ModelLane("stub", find_provider(STUB), python, library="/lib/stub.so")
+    assert told(lane) == [
+        (
+            "NOT-RUN",
+            f"the plugin library of {STUB} loads, but offers no device for it",
+        )
+    ]
 
-    def test_a_plugin_brings_its_provider(self, tmp_path: Path) -> None:
-        change = """
+
+def test_a_plugin_brings_its_provider(tmp_path: Path) -> None:
+    change = """
         devices = []
         def get_ep_devices(): return devices
         def register_execution_provider_library(name, library):
@@ -250,37 +275,146 @@ class TestWhatCounts:
         class SessionOptions(SessionOptions):
             def add_provider_for_devices(self, chosen, options): assert chosen == devices
         """  # noqa: E501
-        provider = find_provider(STUB)
-        python = environment(tmp_path, "PROVIDERS = []" + "\n" + _dedented(change))
-        lane = ModelLane("stub", provider, python, library="/lib/stub.so")
-        assert lane.start().devices == ("GPU Maker",)
-        assert told(lane) == [("PASS", None)]
+    provider = find_provider(STUB)
+    python = environment(tmp_path, "PROVIDERS = []" + "\n" + _dedented(change))
+    lane = ModelLane("stub", provider, python, library="/lib/stub.so")
+    assert lane.start().devices == ("GPU Maker",)
+    assert told(lane) == [("PASS", None)]
 
 
 def _dedented(text: str) -> str:
     return "\n".join(line[8:] for line in text.splitlines())
 
 
-class TestBadWorkers:
-    """A worker that misbehaves costs the case at hand and nothing else."""
+BREAKDOWNS = """
+os.kill(os.getpid(), signal.SIGSEGV)
+died: SIGSEGV
 
-    @pytest.mark.parametrize(
-        ("change", "reason"),
-        one_quick_in(
-            4,
-            [
-                ("os.kill(os.getpid(), signal.SIGSEGV)", "the worker died of SIGSEGV"),
-                ("os._exit(7)", "the worker ended with exit code 7"),
-            ],
-        ),
-    )
-    @pytest.mark.parametrize("printed", ["", "oops"])
-    def test_a_crash_is_an_error_of_its_case(
-        self, tmp_path: Path, change: str, reason: str, printed: str
-    ) -> None:
-        lane = stub(
-            tmp_path,
-            f"""
+os._exit(7)
+exited: 7
+
+time.sleep(600)
+late: 0.5 s
+
+os.closerange(3, 12); time.sleep(600)
+late: 0.5 s
+
+os.closerange(3, 12); time.sleep(0.5); os._exit(7)
+exited: 7
+
+write(b'12345678')
+stray: 12345678
+"""
+
+NONSENSE = r"""
+{'nodes': []}
+outputs of no node
+
+{'nodes': ['Gather', 'Gather'], 'outputs': [RIGHT]}, FLOATS
+more nodes than the model has: Gather
+
+{'nodes': ['Gather', 'Conv', 'Relu'], 'outputs': [RIGHT]}, FLOATS
+more nodes than the model has: Conv, Relu
+
+{'nodes': ['GatherElements'], 'outputs': [RIGHT]}, FLOATS
+more nodes than the model has: GatherElements
+
+{'nodes': ['Gather'], 'outputs': []}
+0 outputs of 1 runs
+
+{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS
+2 outputs of 1 runs
+
+ran(['float32', [9], 0]), FLOATS
+buffer is smaller than requested size
+
+ran(['float32', [2], 1]), FLOATS
+buffer is smaller than requested size
+
+ran(['float32', [2], 9]), FLOATS
+offset must be non-negative and no greater than buffer length (8)
+
+ran(['float32', [2], -8]), FLOATS
+Expected `int` >= 0 - at `$.outputs[0][2]`
+
+ran(['float32', [-1], 0]), FLOATS
+Expected `int` >= 0 - at `$.outputs[0][1][0]`
+
+ran(['float32', [2**32, 2**32], 0]), FLOATS
+Python int too large to convert to C ssize_t
+
+ran(['float32', [2**70], 0]), FLOATS
+Python int too large to convert to C ssize_t
+
+ran(['float32', [2, *[1] * 99], 0]), FLOATS
+maximum supported dimension for an ndarray is currently 64, found 100
+
+ran(['O', [1], 0]), FLOATS
+Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+
+ran(['datetime64[s]', [1], 0]), FLOATS
+Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+
+ran(['>f4', [1], 0]), FLOATS
+Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+
+ran(['f4,f4', [1], 0]), FLOATS
+Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+
+ran(['float', [1], 0]), FLOATS
+Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+
+{'nodes': 'Gather'}
+Expected `array`, got `str` - at `$.nodes`
+
+{'not_run': ['no such kind', '', None]}
+Invalid enum value 'no such kind' - at `$.not_run[0]`
+
+{'nodes': [['Gather']]}
+Expected `str`, got `array` - at `$.nodes[0]`
+
+ran(float('nan')), FLOATS
+JSON is malformed: invalid character (byte 34)
+
+{'refused': 'x' * 2**20}
+1048591 bytes of JSON
+
+[]
+Expected `object`, got `array`
+"""
+
+ABOUT = """
+{}
+Object missing required field `versions`
+
+{'versions': 5}
+Expected `object`, got `int` - at `$.versions`
+
+{'versions': {}, 'providers': [5]}
+Expected `str`, got `int` - at `$.providers[0]`
+
+{'versions': {}, 'devices': {'a': 'b'}}
+Expected `array`, got `str` - at `$.devices[...]`
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    one_quick_in(
+        4,
+        [
+            ("os.kill(os.getpid(), signal.SIGSEGV)", "the worker died of SIGSEGV"),
+            ("os._exit(7)", "the worker ended with exit code 7"),
+        ],
+    ),
+)
+@pytest.mark.parametrize("printed", ["", "oops"])
+def test_a_crash_is_an_error_of_its_case(
+    tmp_path: Path, change: str, reason: str, printed: str
+) -> None:
+    lane = stub(
+        tmp_path,
+        f"""
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 if indices[0] == 1:
@@ -288,42 +422,27 @@ class TestBadWorkers:
                     {change}
                 return super().compute(data, indices)
         """,
-        )
-        tail = f"; it printed: {printed}" if printed else " and printed nothing"
-        found = told(lane, pair(0, 0), pair(1, 1), pair(2, 2), pair(1, 2), pair(3, 3))
-        crashed = ("ERROR", reason + tail)
-        assert found == [
-            ("PASS", None),
-            crashed,
-            ("PASS", None),
-            crashed,
-            ("PASS", None),
-        ]
-
-    @pytest.mark.parametrize(
-        ("change", "how", "detail"),
-        one_quick_in(
-            6,
-            [
-                ("os.kill(os.getpid(), signal.SIGSEGV)", Breakdown.DIED, "SIGSEGV"),
-                ("os._exit(7)", Breakdown.EXITED, "7"),
-                ("time.sleep(600)", Breakdown.LATE, "0.5 s"),
-                ("os.closerange(3, 12); time.sleep(600)", Breakdown.LATE, "0.5 s"),
-                (
-                    "os.closerange(3, 12); time.sleep(0.5); os._exit(7)",
-                    Breakdown.EXITED,
-                    "7",
-                ),
-                ("write(b'12345678')", Breakdown.STRAY, "12345678"),
-            ],
-        ),
     )
-    def test_an_answer_says_how_the_worker_broke_down(
-        self, tmp_path: Path, change: str, how: Breakdown, detail: str
-    ) -> None:
-        folder = environment(
-            tmp_path,
-            f"""
+    tail = f"; it printed: {printed}" if printed else " and printed nothing"
+    found = told(lane, pair(0, 0), pair(1, 1), pair(2, 2), pair(1, 2), pair(3, 3))
+    crashed = ("ERROR", reason + tail)
+    assert found == [
+        ("PASS", None),
+        crashed,
+        ("PASS", None),
+        crashed,
+        ("PASS", None),
+    ]
+
+
+@pytest.mark.parametrize(("change", "told"), one_quick_in(6, rows_of(BREAKDOWNS)))
+def test_an_answer_says_how_the_worker_broke_down(
+    tmp_path: Path, change: str, told: str
+) -> None:
+    how, _, detail = told.partition(": ")
+    folder = environment(
+        tmp_path,
+        f"""
 import contextlib
 def write(content):
     for pipe in range(3, 12):
@@ -335,54 +454,52 @@ class InferenceSession(InferenceSession):
             {change}
         return super().compute(data, indices)
 """,
-        )
-        lane = ModelLane("stub", find_provider(STUB), folder)
-        assert lane.start().not_run is None
-        worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        worker.timeout = 0.5 if how is Breakdown.LATE else 30
-        answer = lane.answer(pair(1, 1))
-        worker.timeout = 30
-        assert (answer.kind, answer.how, answer.detail) == (
-            AnswerKind.BROKEN,
-            how,
-            detail,
-        )
-        assert lane.answer(pair(0, 0)).kind is AnswerKind.RAN
-        lane.close()
+    )
+    lane = ModelLane("stub", find_provider(STUB), folder)
+    assert lane.start().not_run is None
+    worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+    worker.timeout = 0.5 if how == Breakdown.LATE else 30
+    answer = lane.answer(pair(1, 1))
+    worker.timeout = 30
+    assert answer.kind is AnswerKind.BROKEN
+    assert (answer.how, answer.detail) == (how, detail)
+    assert lane.answer(pair(0, 0)).kind is AnswerKind.RAN
+    lane.close()
 
-    def test_an_answer_of_a_lane_whose_interpreter_is_not_there(
-        self, tmp_path: Path
-    ) -> None:
-        python = str(tmp_path / "none")
-        answer = ModelLane("stub", find_provider(STUB), python).answer(pair())
-        reason = f"{python} does not start: No such file or directory"
-        assert answer == Answer(
-            AnswerKind.BROKEN,
-            reason,
-            how=Breakdown.NOT_STARTED,
-            detail="No such file or directory",
-        )
 
-    def test_a_refusal_and_a_failure_are_in_the_words_of_the_provider(
-        self, tmp_path: Path
-    ) -> None:
-        change = """
+def test_an_answer_of_a_lane_whose_interpreter_is_not_there(tmp_path: Path) -> None:
+    python = str(tmp_path / "none")
+    answer = ModelLane("stub", find_provider(STUB), python).answer(pair())
+    reason = f"{python} does not start: No such file or directory"
+    assert answer == Answer(
+        AnswerKind.BROKEN,
+        reason,
+        how=Breakdown.NOT_STARTED,
+        detail="No such file or directory",
+    )
+
+
+def test_a_refusal_and_a_failure_are_in_the_words_of_the_provider(
+    tmp_path: Path,
+) -> None:
+    change = """
 class InferenceSession(InferenceSession):
     def open(self):
         if b"Mul" not in self.model: raise RuntimeError("no such type")
     def compute(self, data, indices): raise RuntimeError("no memory")
 """
-        lane = stub(tmp_path, change)
-        lane.start()
-        assert lane.answer(pair()) == Answer(AnswerKind.REFUSED, "no such type")
-        assert lane.answer(pair().wrapped_in()) == Answer(
-            AnswerKind.FAILED, "no memory", ("Gather",)
-        )
-        lane.close()
+    lane = stub(tmp_path, change)
+    lane.start()
+    assert lane.answer(pair()) == Answer(AnswerKind.REFUSED, "no such type")
+    assert lane.answer(pair().wrapped_in()) == Answer(
+        AnswerKind.FAILED, "no memory", ("Gather",)
+    )
+    lane.close()
 
-    @pytest.mark.slow
-    def test_a_hang_is_an_error_of_its_case(self, tmp_path: Path) -> None:
-        change = """
+
+@pytest.mark.slow
+def test_a_hang_is_an_error_of_its_case(tmp_path: Path) -> None:
+    change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 if indices[0] == 1:
@@ -390,19 +507,18 @@ class InferenceSession(InferenceSession):
                     time.sleep(600)
                 return super().compute(data, indices)
         """
-        start = time.monotonic()
-        found = told(
-            stub(tmp_path, change, timeout=2), pair(0, 0), pair(1, 1), pair(2, 2)
-        )
-        assert found == [
-            ("PASS", None),
-            ("ERROR", "the worker did not answer within 2 s; it printed: thinking"),
-            ("PASS", None),
-        ]
-        assert time.monotonic() - start < 30
+    start = time.monotonic()
+    found = told(stub(tmp_path, change, timeout=2), pair(0, 0), pair(1, 1), pair(2, 2))
+    assert found == [
+        ("PASS", None),
+        ("ERROR", "the worker did not answer within 2 s; it printed: thinking"),
+        ("PASS", None),
+    ]
+    assert time.monotonic() - start < 30
 
-    def test_garbage_between_the_frames_is_shown(self, tmp_path: Path) -> None:
-        change = """
+
+def test_garbage_between_the_frames_is_shown(tmp_path: Path) -> None:
+    change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 if indices[0] == 1:
@@ -411,280 +527,191 @@ class InferenceSession(InferenceSession):
                         except OSError: pass
                 return super().compute(data, indices)
         """
-        found = told(stub(tmp_path, change), pair(0, 0), pair(1, 1), pair(2, 2))
-        assert found[0] == found[2] == ("PASS", None)
-        state, reason = found[1]
-        assert state == "ERROR"
-        assert reason is not None
-        assert reason.startswith(
-            "the worker printed where it must answer; it printed: hello, this is a"
-            " banner"
-        )
+    found = told(stub(tmp_path, change), pair(0, 0), pair(1, 1), pair(2, 2))
+    assert found[0] == found[2] == ("PASS", None)
+    state, reason = found[1]
+    assert state == "ERROR"
+    assert reason is not None
+    assert reason.startswith(
+        "the worker printed where it must answer; it printed: hello, this is a banner"
+    )
 
-    def test_what_a_library_prints_does_no_harm(self, tmp_path: Path) -> None:
-        change = """
+
+def test_what_a_library_prints_does_no_harm(tmp_path: Path) -> None:
+    change = """
         print("a library says hello")
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 os.write(1, b"x" * 10_000)
                 return super().compute(data, indices)
         """
-        lane = stub(tmp_path, change, banner="print('an environment says hello')")
-        assert told(lane, *[pair()] * 30) == [("PASS", None)] * 30
+    lane = stub(tmp_path, change, banner="print('an environment says hello')")
+    assert told(lane, *[pair()] * 30) == [("PASS", None)] * 30
 
-    def test_what_a_worker_printed_is_cut(self, tmp_path: Path) -> None:
-        change = """
+
+def test_what_a_worker_printed_is_cut(tmp_path: Path) -> None:
+    change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 print("a" * 5000, "end", flush=True)
                 os._exit(1)
         """
-        ((state, reason),) = told(stub(tmp_path, change))
-        assert state == "NOT-RUN"  # as it cannot run a gather at all
-        assert (
-            reason == f"the worker ended with exit code 1; it printed: …{'a' * 496} end"
-        )
+    ((state, reason),) = told(stub(tmp_path, change))
+    assert state == "NOT-RUN"  # as it cannot run a gather at all
+    assert reason == f"the worker ended with exit code 1; it printed: …{'a' * 496} end"
 
-    def test_a_worker_that_dies_before_it_answers_at_all(self, tmp_path: Path) -> None:
-        python = environment(tmp_path, banner="import os; os._exit(3)")
-        lane = ModelLane("stub", find_provider(STUB), python)
-        assert told(lane) == [
-            ("NOT-RUN", "the worker ended with exit code 3 and printed nothing")
-        ]
 
-    @pytest.mark.parametrize(
-        ("failures", "state"), one_quick_in(2, [(1, "PASS"), (2, "NOT-RUN")])
-    )
-    def test_a_host_is_started_twice(
-        self, tmp_path: Path, failures: int, state: str
-    ) -> None:
-        tries = tmp_path / "tries"
-        banner = f"""
+def test_a_worker_that_dies_before_it_answers_at_all(tmp_path: Path) -> None:
+    python = environment(tmp_path, banner="import os; os._exit(3)")
+    lane = ModelLane("stub", find_provider(STUB), python)
+    assert told(lane) == [
+        ("NOT-RUN", "the worker ended with exit code 3 and printed nothing")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failures", "state"), one_quick_in(2, [(1, "PASS"), (2, "NOT-RUN")])
+)
+def test_a_host_is_started_twice(tmp_path: Path, failures: int, state: str) -> None:
+    tries = tmp_path / "tries"
+    banner = f"""
         import os, pathlib
         tries = pathlib.Path({str(tries)!r})
         tries.write_text((tries.read_text() if tries.exists() else "") + ".")
         if len(tries.read_text()) <= {failures}:
             os._exit(3)
         """
-        python = environment(tmp_path, banner=_dedented(banner))
-        host = [python, "-u", runtime.__file__]
-        ((found, _),) = told(ModelLane("stub", find_provider(STUB), python, host=host))
-        assert (found, tries.read_text()) == (state, "..")
+    python = environment(tmp_path, banner=_dedented(banner))
+    host = [python, "-u", runtime.__file__]
+    ((found, _),) = told(ModelLane("stub", find_provider(STUB), python, host=host))
+    assert (found, tries.read_text()) == (state, "..")
 
-    @pytest.mark.slow
-    def test_a_worker_behind_a_script_is_ended_with_it(self, tmp_path: Path) -> None:
-        script = tmp_path / "python"
-        script.write_text("#!/bin/sh\nsleep 600\nexit 0\n")
-        script.chmod(0o755)
-        start = time.monotonic()
-        lane = ModelLane("stub", find_provider(STUB), str(script), timeout=1)
-        assert told(lane) == [
-            ("NOT-RUN", "the worker did not answer within 3 s and printed nothing")
-        ]
-        assert time.monotonic() - start < 20
 
-    @pytest.mark.parametrize(
-        ("answer", "detail"),
-        one_quick_in(
-            15,
-            [
-                ("{'nodes': []}", "outputs of no node"),
-                (
-                    "{'nodes': ['Gather', 'Gather'], 'outputs': [RIGHT]}, FLOATS",
-                    "more nodes than the model has: Gather",
-                ),
-                (
-                    "{'nodes': ['Gather', 'Conv', 'Relu'], 'outputs': [RIGHT]}, FLOATS",
-                    "more nodes than the model has: Conv, Relu",
-                ),
-                (
-                    "{'nodes': ['GatherElements'], 'outputs': [RIGHT]}, FLOATS",
-                    "more nodes than the model has: GatherElements",
-                ),
-                ("{'nodes': ['Gather'], 'outputs': []}", "0 outputs of 1 runs"),
-                (
-                    "{'nodes': ['Gather'], 'outputs': [RIGHT, RIGHT]}, FLOATS",
-                    "2 outputs of 1 runs",
-                ),
-                (
-                    "ran(['float32', [9], 0]), FLOATS",
-                    "buffer is smaller than requested size",
-                ),
-                (
-                    "ran(['float32', [2], 1]), FLOATS",
-                    "buffer is smaller than requested size",
-                ),
-                (
-                    "ran(['float32', [2], 9]), FLOATS",
-                    "offset must be non-negative and no greater than buffer length (8)",
-                ),
-                (
-                    "ran(['float32', [2], -8]), FLOATS",
-                    "Expected `int` >= 0 - at `$.outputs[0][2]`",
-                ),
-                (
-                    "ran(['float32', [-1], 0]), FLOATS",
-                    "Expected `int` >= 0 - at `$.outputs[0][1][0]`",
-                ),
-                (
-                    "ran(['float32', [2**32, 2**32], 0]), FLOATS",
-                    "Python int too large to convert to C ssize_t",
-                ),
-                (
-                    "ran(['float32', [2**70], 0]), FLOATS",
-                    "Python int too large to convert to C ssize_t",
-                ),
-                (
-                    "ran(['float32', [2, *[1] * 99], 0]), FLOATS",
-                    (
-                        "maximum supported dimension for an ndarray is"
-                        " currently 64, found 100"
-                    ),
-                ),
-                *(
-                    (
-                        f"ran([{name!r}, [1], 0]), FLOATS",
-                        (
-                            f"Expected `str` matching regex '^({TYPES})\\\\Z' - at"
-                            " `$.outputs[0][0]`"
-                        ),
-                    )
-                    for name in ("O", "datetime64[s]", ">f4", "f4,f4", "float")
-                ),
-                ("{'nodes': 'Gather'}", "Expected `array`, got `str` - at `$.nodes`"),
-                (
-                    "{'not_run': ['no such kind', '', None]}",
-                    "Invalid enum value 'no such kind' - at `$.not_run[0]`",
-                ),
-                (
-                    "{'nodes': [['Gather']]}",
-                    "Expected `str`, got `array` - at `$.nodes[0]`",
-                ),
-                (
-                    "ran(float('nan')), FLOATS",
-                    "JSON is malformed: invalid character (byte 34)",
-                ),
-                ("{'refused': 'x' * 2**20}", "1048591 bytes of JSON"),
-                ("[]", "Expected `object`, got `array`"),
-            ],
-        ),
+@pytest.mark.slow
+def test_a_worker_behind_a_script_is_ended_with_it(tmp_path: Path) -> None:
+    script = tmp_path / "python"
+    script.write_text("#!/bin/sh\nsleep 600\nexit 0\n")
+    script.chmod(0o755)
+    start = time.monotonic()
+    lane = ModelLane("stub", find_provider(STUB), str(script), timeout=1)
+    assert told(lane) == [
+        ("NOT-RUN", "the worker did not answer within 3 s and printed nothing")
+    ]
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize(
+    ("answer", "detail"),
+    one_quick_in(15, rows_of(NONSENSE.replace("TYPES", TYPES))),
+)
+def test_a_worker_that_breaks_the_protocol_costs_its_case(
+    tmp_path: Path, answer: str, detail: str
+) -> None:
+    lie = f"lambda *_: ({answer}, b'')[:2]"
+    nonsense = f"the worker answered what no worker answers: {detail}"
+    expected = Answer(
+        AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail
     )
-    def test_a_worker_that_breaks_the_protocol_costs_its_case(
-        self, tmp_path: Path, answer: str, detail: str
-    ) -> None:
-        lie = f"lambda *_: ({answer}, b'')[:2]" if answer.count("FLOATS") else None
-        nonsense = f"the worker answered what no worker answers: {detail}"
-        expected = Answer(
-            AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail
-        )
-        assert lied(tmp_path, lie or f"lambda *_: ({answer}, b'')") == expected
+    assert lied(tmp_path, lie) == expected
 
-    @pytest.mark.parametrize(
-        ("frame", "detail"),
-        one_quick_in(
-            5,
-            [
-                ("b'{\"x\":' + b'[' * 200_000", "maximum recursion depth exceeded"),
-                ("b''", "Input data was truncated"),
-                ("b'hello'", "JSON is malformed: invalid character (byte 0)"),
-                ("bytes(1000)", "JSON is malformed: invalid character (byte 0)"),
-                ("b'\\xff' * 9", "JSON is malformed: invalid character (byte 0)"),
-            ],
-        ),
-    )
-    def test_a_frame_that_is_no_answer_costs_its_case(
-        self, tmp_path: Path, frame: str, detail: str
-    ) -> None:
-        answer = lied(tmp_path, f"lambda *_: framed({frame})", "message")
-        assert (answer.kind, answer.how) == (AnswerKind.BROKEN, Breakdown.NONSENSE)
-        assert answer.detail.startswith(detail)
 
-    def test_a_frame_that_is_announced_and_not_sent_costs_its_case(
-        self, tmp_path: Path
-    ) -> None:
-        lie = "lambda *_: (2**33).to_bytes(8, 'little')"
-        answer = lied(tmp_path, lie, "message", timeout=0.5)
-        assert answer.how in (Breakdown.LATE, Breakdown.TOO_LONG)
+FRAMES = r"""
+b'{"x":' + b'[' * 200_000
+maximum recursion depth exceeded
 
-    @pytest.mark.parametrize(
-        ("about", "detail"),
-        one_quick_in(
-            10,
-            [
-                ("{}", "Object missing required field `versions`"),
-                ("{'versions': 5}", "Expected `object`, got `int` - at `$.versions`"),
-                (
-                    "{'versions': {}, 'providers': [5]}",
-                    "Expected `str`, got `int` - at `$.providers[0]`",
-                ),
-                (
-                    "{'versions': {}, 'devices': {'a': 'b'}}",
-                    "Expected `array`, got `str` - at `$.devices[...]`",
-                ),
-            ],
-        ),
-    )
-    def test_a_worker_that_says_nonsense_of_itself_does_not_start(
-        self, tmp_path: Path, about: str, detail: str
-    ) -> None:
-        change = f"sys.modules['__main__'].environment = lambda: ({about})"
-        lane = stub(tmp_path, banner=BANNER.format(change=change))
-        assert told(lane) == [
-            ("NOT-RUN", f"the worker answered what no worker answers: {detail}")
-        ]
+b''
+Input data was truncated
 
-    def test_a_worker_that_dies_between_two_cases_costs_none(
-        self, tmp_path: Path
-    ) -> None:
-        lane = stub(tmp_path)
-        lane.start()
-        worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        worker._program.popen.kill()
-        worker._program.popen.wait()
-        assert lane.answer(pair()).kind is AnswerKind.RAN
-        lane.close()
+b'hello'
+JSON is malformed: invalid character (byte 0)
 
-    def test_an_ended_lane_starts_no_other_worker(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path)
-        lane.start()
-        lane.close()
-        ended = Answer(AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED)
-        assert lane.answer(pair()) == ended
+bytes(1000)
+JSON is malformed: invalid character (byte 0)
 
-    def test_an_interruption_does_not_wait_for_a_hang(self, tmp_path: Path) -> None:
-        change = """
+b'\xff' * 9
+JSON is malformed: invalid character (byte 0)
+"""
+
+
+@pytest.mark.parametrize(("frame", "detail"), one_quick_in(5, rows_of(FRAMES)))
+def test_a_frame_that_is_no_answer_costs_its_case(
+    tmp_path: Path, frame: str, detail: str
+) -> None:
+    answer = lied(tmp_path, f"lambda *_: framed({frame})", "message")
+    assert (answer.kind, answer.how) == (AnswerKind.BROKEN, Breakdown.NONSENSE)
+    assert answer.detail.startswith(detail)
+
+
+def test_a_frame_that_is_announced_and_not_sent_costs_its_case(tmp_path: Path) -> None:
+    lie = "lambda *_: (2**33).to_bytes(8, 'little')"
+    answer = lied(tmp_path, lie, "message", timeout=0.5)
+    assert answer.how in (Breakdown.LATE, Breakdown.TOO_LONG)
+
+
+@pytest.mark.parametrize(("about", "detail"), one_quick_in(10, rows_of(ABOUT)))
+def test_a_worker_that_says_nonsense_of_itself_does_not_start(
+    tmp_path: Path, about: str, detail: str
+) -> None:
+    change = f"sys.modules['__main__'].environment = lambda: ({about})"
+    lane = stub(tmp_path, banner=BANNER.format(change=change))
+    assert told(lane) == [
+        ("NOT-RUN", f"the worker answered what no worker answers: {detail}")
+    ]
+
+
+def test_a_worker_that_dies_between_two_cases_costs_none(tmp_path: Path) -> None:
+    lane = stub(tmp_path)
+    lane.start()
+    worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+    worker._program.popen.kill()
+    worker._program.popen.wait()
+    assert lane.answer(pair()).kind is AnswerKind.RAN
+    lane.close()
+
+
+def test_an_ended_lane_starts_no_other_worker(tmp_path: Path) -> None:
+    lane = stub(tmp_path)
+    lane.start()
+    lane.close()
+    ended = Answer(AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED)
+    assert lane.answer(pair()) == ended
+
+
+def test_an_interruption_does_not_wait_for_a_hang(tmp_path: Path) -> None:
+    change = """
         class InferenceSession(InferenceSession):
             def compute(self, data, indices):
                 if indices[0] == 1:
                     time.sleep(600)
                 return super().compute(data, indices)
         """
-        lane = stub(tmp_path, change, timeout=120)
-        info = lane.start()
+    lane = stub(tmp_path, change, timeout=120)
+    info = lane.start()
 
-        def interrupted() -> Iterator[Case]:
-            yield pair(1, 1)
-            time.sleep(0.5)
-            raise KeyboardInterrupt
+    def interrupted() -> Iterator[Case]:
+        yield pair(1, 1)
+        time.sleep(0.5)
+        raise KeyboardInterrupt
 
-        start = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            list(check_cases(interrupted(), [lane], [info], ()))
-        assert time.monotonic() - start < 20
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(check_cases(interrupted(), [lane], [info], ()))
+    assert time.monotonic() - start < 20
 
-    @pytest.mark.slow
-    def test_thousands_of_cases_leave_memory_flat(self, tmp_path: Path) -> None:
-        lane = stub(tmp_path)
-        lane.start()
-        worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
-        pid = worker._program.popen.pid
-        for _ in range(300):
-            lane.answer(pair())
-        first = _resident(pid)
-        for _ in range(1200):
-            lane.answer(pair())
-        assert _resident(pid) < first + 2**21
-        lane.close()
+
+@pytest.mark.slow
+def test_thousands_of_cases_leave_memory_flat(tmp_path: Path) -> None:
+    lane = stub(tmp_path)
+    lane.start()
+    worker: Any = lane._worker  # type: ignore[reportPrivateUsage]
+    pid = worker._program.popen.pid
+    for _ in range(300):
+        lane.answer(pair())
+    first = _resident(pid)
+    for _ in range(1200):
+        lane.answer(pair())
+    assert _resident(pid) < first + 2**21
+    lane.close()
 
 
 def _resident(pid: int) -> int:

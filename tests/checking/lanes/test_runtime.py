@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from folders import ROOT
 from lane_cases import pair, results, told, vector_gather
+from messages import message_of, rows_of
 from planted_adapter import planted
 
 import onnxgather as og
@@ -41,7 +42,7 @@ def lane_on(folder: Path, change: str = "", timeout: float = 30) -> RuntimeLane:
 
 def test_each_runtime_of_the_table_has_an_adapter_of_its_name() -> None:
     for name, row in OTHER_RUNTIMES.items():
-        text = (ADAPTERS / row.file).read_text(encoding="utf-8")
+        text = (ADAPTERS / row.file).read_text("utf-8")
         assert f'\nname = "{name}"\n' in text
         assert ("\ndef ran(" in text) == bool(row.ran)
     files = {path.name for path in ADAPTERS.glob("*.py")}
@@ -110,24 +111,20 @@ def test_models_have_the_opset_that_is_wanted(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            "gather = lambda data, indices: data[indices] + np.float32(1)",
-            "2 of 2 elements differ, first OutputTensor[0]: expected 4.0"
-            " (00 00 80 40), got 5.0 (00 00 a0 40)",
-        ),
-        (
-            "gather = lambda data, indices: data[indices].reshape(2, 1)",
-            "expected shape [2], got [2, 1]",
-        ),
-        (
-            "gather = lambda data, indices: data[indices].astype(np.float64)",
-            "expected data type float32, got float64",
-        ),
-    ],
-)
+WRONG = """
+gather = lambda data, indices: data[indices] + np.float32(1)
+2 of 2 elements differ, first OutputTensor[0]: expected 4.0 (00 00 80 40), got 5.0 (00
+00 a0 40)
+
+gather = lambda data, indices: data[indices].reshape(2, 1)
+expected shape [2], got [2, 1]
+
+gather = lambda data, indices: data[indices].astype(np.float64)
+expected data type float32, got float64
+"""
+
+
+@pytest.mark.parametrize(("change", "reason"), rows_of(WRONG))
 def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> None:
     ((state, found),) = told(lane_on(tmp_path, change))
     assert (state, (found or "").partition("; ")[0]) == ("DIFF", reason)
@@ -572,7 +569,7 @@ def test_floats_held_in_fewer_bits_are_not_foreign() -> None:
 
 
 def test_an_adapter_imports_a_runtime_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "runtime_beside.py").write_text("VERSION = '7.1'\n", encoding="utf-8")
+    (tmp_path / "runtime_beside.py").write_text("VERSION = '7.1'\n", "utf-8")
     lane = lane_on(
         tmp_path, "import runtime_beside\nversion = lambda: runtime_beside.VERSION"
     )
@@ -581,63 +578,52 @@ def test_an_adapter_imports_a_runtime_beside_it(tmp_path: Path) -> None:
     assert info.versions["planted"] == "7.1"
 
 
-def test_an_adapter_that_does_not_load_says_why(tmp_path: Path) -> None:
-    path = tmp_path / "planted.py"
-    assert told(lane_on(tmp_path, "import no_such_module")) == [
-        (
-            "NOT-RUN",
-            f"the adapter {path} needs the module no_such_module, which"
-            f" {sys.executable} does not have; --lane planted=PYTHON names an"
-            " interpreter that has it",
-        )
-    ]
-    assert told(lane_on(tmp_path, "del load")) == [
-        (
-            "NOT-RUN",
-            f"the adapter {path} does not load: AttributeError: module 'adapter' has no"
-            " attribute 'load'",
-        )
-    ]
+NO_ADAPTERS = """
+import no_such_module
+the adapter PATH needs the module no_such_module, which PYTHON does not have; --lane
+planted=PYTHON names an interpreter that has it
+
+del load
+the adapter PATH does not load: AttributeError: module 'adapter' has no attribute 'load'
+
+version = lambda: None
+the adapter PATH does not load: TypeError: version() must return a text, got None
+
+sys.exit('bye')
+the adapter PATH does not load: SystemExit: bye
+
+no python
+the adapter PATH does not load: SyntaxError: invalid syntax (planted.py, line LINE)
+"""
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (
-            "version = lambda: None",
-            "TypeError: version() must return a text, got None",
-        ),
-        ("sys.exit('bye')", "SystemExit: bye"),
-        ("no python", "SyntaxError: invalid syntax (planted.py, line {line})"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), rows_of(NO_ADAPTERS))
 def test_a_file_that_is_no_adapter_says_why(
-    tmp_path: Path, change: str, fault: str
+    tmp_path: Path, change: str, reason: str
 ) -> None:
     lane = lane_on(tmp_path, change)
     path = tmp_path / "planted.py"
-    line = len(path.read_text(encoding="utf-8").splitlines())
-    reason = f"the adapter {path} does not load: {fault.format(line=line)}"
+    line = len(path.read_text("utf-8").splitlines())
+    reason = reason.replace("PATH", str(path)).replace("LINE", str(line))
+    reason = reason.replace("which PYTHON", f"which {sys.executable}")
     assert told(lane) == [("NOT-RUN", reason)]
 
 
 def test_an_unknown_lane_says_which_option_a_runtime_needs() -> None:
-    with pytest.raises(OnnxGatherError) as caught:
-        open_lanes(["ncnn"])
-    assert str(caught.value).endswith(
+    assert message_of(OnnxGatherError, open_lanes, ["ncnn"]).endswith(
         "got 'ncnn'; a lane on a runtime of your own needs --adapter ncnn=FILE.py"
     )
 
 
 def test_a_lane_elsewhere_without_its_adapter_says_which_option_is_missing() -> None:
-    with pytest.raises(OnnxGatherError) as caught:
-        open_lanes(["mine"], {"mine": "mine/bin/python"})
-    assert str(caught.value).endswith(
+    assert message_of(
+        OnnxGatherError, open_lanes, ["mine"], {"mine": "mine/bin/python"}
+    ).endswith(
         "got 'mine'; a lane on a runtime of your own needs --adapter mine=FILE.py"
     )
-    with pytest.raises(OnnxGatherError) as caught:
-        open_lanes(["tracts"], {"tracts": "tract/bin/python"})
-    assert str(caught.value).endswith("got 'tracts'; did you mean \"tract\"?")
+    assert message_of(
+        OnnxGatherError, open_lanes, ["tracts"], {"tracts": "tract/bin/python"}
+    ).endswith("got 'tracts'; did you mean \"tract\"?")
 
 
 def test_a_runtime_that_is_not_installed_says_how_to_install_it(
@@ -656,9 +642,9 @@ def test_a_runtime_that_is_not_installed_says_how_to_install_it(
 
 @pytest.mark.parametrize("name", ["Mine", "", "a b", "x" * 65])
 def test_an_adapter_has_a_name_of_small_letters(name: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes([], adapters={name: "mine.py"})
-    assert str(caught.value) == (
+    assert message_of(
+        og.OnnxGatherError, open_lanes, [], adapters={name: "mine.py"}
+    ) == (
         "the name of an adapter must begin with a small letter and have small letters,"
         f" digits, _, . and - alone, up to 64, got {name!r}"
     )
@@ -666,11 +652,9 @@ def test_an_adapter_has_a_name_of_small_letters(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "web-wasm", "directml-dll", "reference"])
 def test_an_adapter_has_no_name_of_another_lane(name: str) -> None:
-    with pytest.raises(og.OnnxGatherError) as caught:
-        open_lanes([], adapters={name: "mine.py"})
-    assert str(caught.value) == (
-        f"the name of an adapter must not be that of another lane, got {name!r}"
-    )
+    assert message_of(
+        og.OnnxGatherError, open_lanes, [], adapters={name: "mine.py"}
+    ) == (f"the name of an adapter must not be that of another lane, got {name!r}")
 
 
 def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> None:
@@ -681,7 +665,7 @@ def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> No
     lanes[1].close()
 
 
-PAGE = (ROOT / "docs/runtimes.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/runtimes.md").read_text("utf-8")
 
 
 def test_the_page_has_the_table_of_runtimes() -> None:
@@ -692,7 +676,7 @@ def test_the_page_has_the_table_of_runtimes() -> None:
 def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
     (block,) = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
     path = tmp_path / "mine.py"
-    path.write_text(block, encoding="utf-8")
+    path.write_text(block, "utf-8")
     (lane,) = open_lanes([], adapters={"mine": str(path)})
     assert told(lane) == [("PASS", None)]
 

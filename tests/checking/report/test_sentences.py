@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+from messages import rows_of
 from msgspec.structs import replace
 from report_samples import (
     CPU,
@@ -78,68 +80,72 @@ def test_foreign_memory_comes_first() -> None:
     ]
 
 
-GOOD, BAD, WRONG, ELSE = [
-    entry(gather_case(), result)
-    for result in (passed("openvino"), DIFF, KNOWN, ELSEWHERE)
-]
-PROVES_NOTHING = "1 not run, which proves nothing"
+RESULTS = {
+    result.state: result for result in (passed("openvino"), DIFF, KNOWN, ELSEWHERE)
+}
 
 
-@pytest.mark.parametrize(
-    ("report", "said"),
-    [
-        (
-            report_of([OPENVINO], GOOD, GOOD),
-            "good: Everything agrees; 2 cases on 1 lane: 2 agree bit for bit.",
-        ),
-        (
-            report_of([OPENVINO], GOOD, BAD),
-            "bad: 1 finding; 2 cases on 1 lane: 1 agree bit for bit, 1 difference.",
-        ),
-        (
-            small(),
-            "bad: 3 findings; directml did not start. openvino: 1 known wrong; 6 cases"
-            " on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known"
-            " difference, 1 known, 7 not run, which proves nothing.",
-        ),
-        (
-            report_of([OPENVINO], GOOD, WRONG),
-            "known: No new differences. openvino: 1 known wrong; 2 cases on 1 lane: 1"
-            " agree bit for bit, 1 known.",
-        ),
-        (
-            report_of([OPENVINO], GOOD, ELSE),
-            "open: No findings; 2 cases on 1 lane: 1 agree bit for bit,"
-            f" {PROVES_NOTHING}.",
-        ),
-        (
-            report_of([OPENVINO], ELSE),
-            "open: Nothing ran; 1 case on 1 lane: 0 agree bit for bit,"
-            f" {PROVES_NOTHING}.",
-        ),
-        (
-            report_of([replace(OPENVINO, required=True)], GOOD, ELSE),
-            "bad: openvino did not run 1 case, though required; 2 cases on 1 lane: 1"
-            f" agree bit for bit, {PROVES_NOTHING}.",
-        ),
-        (report_of([CPU]), "open: Nothing was checked; 0 cases on 1 lane."),
-        (
-            report_of([CPU], invalid=[Invalid("a", "b")], unusable=["c", "d"]),
-            "bad: 3 findings; 0 cases on 1 lane: 1 invalid file, 2 unusable files.",
-        ),
-        (
-            report_of([OPENVINO], *[BAD] * 1234),
-            "bad: 1,234 findings; 1,234 cases on 1 lane: 0 agree bit for bit, 1,234"
-            " differences.",
-        ),
-        (
-            report_of([OPENVINO], BAD, planned=2, shard="1/2"),
-            "bad: 1 finding (shard 1/2 alone); 1 case on 1 lane: 0 agree bit for bit,"
-            " 1 difference.",
-        ),
-    ],
-)
-def test_the_verdict_of_each_sort_of_report(report: Report, said: str) -> None:
+def of_states(lane: LaneInfo, text: str, **more: Any) -> Report:
+    """Return the report of a lane with a case for each state that a text names."""
+    found = [RESULTS[state] for state in text.split()]
+    return report_of([lane], *[entry(gather_case(), one) for one in found], **more)
+
+
+VERDICTS = """
+PASS PASS
+good: Everything agrees; 2 cases on 1 lane: 2 agree bit for bit.
+
+PASS DIFF
+bad: 1 finding; 2 cases on 1 lane: 1 agree bit for bit, 1 difference.
+
+PASS KNOWN
+known: No new differences. openvino: 1 known wrong; 2 cases on 1 lane: 1 agree bit for
+bit, 1 known.
+
+PASS NOT-RUN
+open: No findings; 2 cases on 1 lane: 1 agree bit for bit, 1 not run, which proves
+nothing.
+
+NOT-RUN
+open: Nothing ran; 1 case on 1 lane: 0 agree bit for bit, 1 not run, which proves
+nothing.
+
+required: PASS NOT-RUN
+bad: openvino did not run 1 case, though required; 2 cases on 1 lane: 1 agree bit for
+bit, 1 not run, which proves nothing.
+
+no case
+open: Nothing was checked; 0 cases on 1 lane.
+
+each state on three lanes
+bad: 3 findings; directml did not start. openvino: 1 known wrong; 6 cases on 3 lanes: 7
+agree bit for bit, 1 difference, 1 error, 1 fixed known difference, 1 known, 7 not run,
+which proves nothing.
+
+three files
+bad: 3 findings; 0 cases on 1 lane: 1 invalid file, 2 unusable files.
+
+1234 times DIFF
+bad: 1,234 findings; 1,234 cases on 1 lane: 0 agree bit for bit, 1,234 differences.
+
+shard: DIFF
+bad: 1 finding (shard 1/2 alone); 1 case on 1 lane: 0 agree bit for bit, 1 difference.
+"""
+OTHERS = {
+    "no case": of_states(CPU, ""),
+    "each state on three lanes": small(),
+    "three files": of_states(CPU, "", invalid=[Invalid("a", "b")], unusable=["c", "d"]),
+    "1234 times DIFF": of_states(OPENVINO, "DIFF " * 1234),
+    "shard: DIFF": of_states(OPENVINO, "DIFF", planned=2, shard="1/2"),
+    "required: PASS NOT-RUN": of_states(
+        replace(OPENVINO, required=True), "PASS NOT-RUN"
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "said"), rows_of(VERDICTS))
+def test_the_verdict_of_each_sort_of_report(told: str, said: str) -> None:
+    report = OTHERS[told] if told in OTHERS else of_states(OPENVINO, told)
     headline, more, mood = verdict(report)
     assert f"{mood}: {headline}; {more}" == said
 
@@ -151,44 +157,45 @@ def test_the_headline_counts_what_is_known_of_many_lanes_together() -> None:
     assert headline == "No new differences. 4 known wrong on 4 lanes"
 
 
-IN = "gather/a --lanes openvino"
+COMMANDS = r"""
+{}
+gather/a --lanes openvino
+
+lane {"python": "HERE"}
+gather/a --lanes openvino
+
+lane {"python": "/x/python"}
+gather/a --lane openvino=/x/python
+
+lane {"python": "python3"}
+gather/a --lane openvino=PYTHON
+
+lane {"target": "portable"}
+gather/a --lanes openvino
+
+lane {"target": "cpu"}
+gather/a --lanes openvino --target cpu
+
+{"wrapped": true} lane {"name": "openvino@cpu", "target": "cpu"}
+gather/a --lanes openvino@cpu --wrap
+
+{"name": "random/1/2"}
+random/1/2 --lanes openvino --out-of-range clamp
+
+{"name": "x.json: $.commands[0] (g)", "file": "x.json"}
+'x.json: $.commands[0] (g)' --lanes openvino --out-of-range clamp
+
+{"name": "m.onnx: main graph: node 'a'", "out_of_range": "error"}
+'m.onnx: main graph: node '"'"'a'"'"'' --lanes openvino --out-of-range error
+"""
 
 
-@pytest.mark.parametrize(
-    ("facts", "lane", "words"),
-    [
-        ({}, {}, IN),
-        ({}, {"python": sys.executable}, IN),
-        ({}, {"python": "/x/python"}, "gather/a --lane openvino=/x/python"),
-        ({}, {"python": "python3"}, "gather/a --lane openvino=PYTHON"),
-        ({}, {"target": "portable"}, IN),
-        ({}, {"target": "cpu"}, f"{IN} --target cpu"),
-        (
-            {"wrapped": True},
-            {"name": "openvino@cpu", "target": "cpu"},
-            f"{IN}@cpu --wrap",
-        ),
-        (
-            {"name": "random/1/2"},
-            {},
-            "random/1/2 --lanes openvino --out-of-range clamp",
-        ),
-        (
-            {"name": "x.json: $.commands[0] (g)", "file": "x.json"},
-            {},
-            "'x.json: $.commands[0] (g)' --lanes openvino --out-of-range clamp",
-        ),
-        (
-            {"name": "m.onnx: main graph: node 'a'", "out_of_range": "error"},
-            {},
-            """'m.onnx: main graph: node '"'"'a'"'"'' --lanes openvino"""
-            " --out-of-range error",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("found", "words"), rows_of(COMMANDS))
 def test_a_finding_has_the_command_that_runs_its_case_again(
-    facts: dict[str, Any], lane: dict[str, Any], words: str
+    found: str, words: str
 ) -> None:
+    told, _, of_lane = found.replace("HERE", sys.executable).partition("lane ")
+    facts, lane = json.loads(told or "{}"), json.loads(of_lane or "{}")
     case = replace(entry(gather_case("gather/a"), DIFF), **facts)
     openvino = replace(OPENVINO, **lane)
     whole = report_of([openvino], case)
@@ -240,7 +247,7 @@ def test_what_is_known_not_to_run_is_not_called_wrong() -> None:
     known = {"state": "KNOWN", "found": "NOT-RUN", "known": "declined"}
     declined = entry(gather_case(), replace(ELSEWHERE, **known))
     root = check_said(
-        report_of([OPENVINO], WRONG, declined, declined),
+        report_of([OPENVINO], entry(gather_case(), KNOWN), declined, declined),
         "known",
         "No new differences. openvino: 1 known wrong, 2 declined",
         "3 cases on 1 lane: 0 agree bit for bit, 3 known.",
@@ -290,7 +297,7 @@ def test_every_report_says_that_the_check_was_cut(
 
 def test_every_report_says_how_many_cases_are_without_arrays() -> None:
     check_said(
-        report_of([OPENVINO], BAD, without_evidence=2),
+        report_of([OPENVINO], entry(gather_case(), DIFF), without_evidence=2),
         "bad",
         "1 finding",
         "1 case on 1 lane: 0 agree bit for bit, 1 difference, 2 cases without arrays,"

@@ -58,13 +58,13 @@ def rerun(folder: Path) -> tuple[int, str, str]:
     """Run a written repro.py again, by hand and from elsewhere."""
     # Not onnxgather's environment: nothing but numpy may be needed.
     command = [sys.executable, "-I", str(folder / "out" / "repro.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
     return done.returncode, done.stdout, done.stderr
 
 
 def issue(folder: Path) -> str:
     """Return the text of a written issue, with a blank for each line break."""
-    text = (folder / "out" / "ISSUE.md").read_text(encoding="utf-8")
+    text = (folder / "out" / "ISSUE.md").read_text("utf-8")
     return " ".join(text.split())
 
 
@@ -83,8 +83,8 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
         "program.json",
         "repro.py",
     ]
-    adapter = (tmp_path / "planted.py").read_text(encoding="utf-8")
-    assert (folder / "adapter.py").read_text(encoding="utf-8") == adapter
+    adapter = (tmp_path / "planted.py").read_text("utf-8")
+    assert (folder / "adapter.py").read_text("utf-8") == adapter
     printed = (
         f"{SYSTEM}InputTensor: float32 [2]\n    [1., 2.]\nIndicesTensor: int64 [1]\n"
         "    [-1]\nexpected: float32 [1]\n    [2.]\nplanted ran Gather\n"
@@ -206,7 +206,7 @@ def test_what_the_nodes_see_to_is_said_where_a_policy_bounds_indices(
 def test_a_script_without_the_runtime_says_so(tmp_path: Path) -> None:
     made(tmp_path, WITHOUT_NEGATIVES, CASE)
     adapter = tmp_path / "out" / "adapter.py"
-    adapter.write_text("import no_such_runtime", encoding="utf-8")
+    adapter.write_text("import no_such_runtime", "utf-8")
     cause = "No module named 'no_such_runtime'"
     assert rerun(tmp_path) == (3, f"planted is not there: {cause}\n", "")
 

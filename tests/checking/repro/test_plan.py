@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from messages import message_of, rows_of
 from repro_cases import CASE, INFO, OUTSIDE
 
 from onnxgather.checking.cases import Case, ForbiddenNode, NodeCase, Origin
@@ -20,7 +21,6 @@ from onnxgather.checking.repro.plan import (
 )
 from onnxgather.checking.results import Blob, CaseResult, Report
 from onnxgather.checking.run import check_cases
-from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.programs.program import parse_program
 
@@ -47,85 +47,58 @@ def program(commands: int) -> Any:
     return parse_program(text, "p.json")
 
 
-class TestCasesOfPrograms:
-    def test_the_only_case_needs_no_name(self) -> None:
-        case = case_of_program(program(1), "zero")
-        assert case.name == "p.json: $.commands[0] (one)"
-        assert case.out_of_range == "zero"
-        assert case.indices.tolist() == [3, 0]
+NO_CASE = """
+0
+must name one, got 'p.json: both ends of each axis (one)', 'p.json: random bits (one)',
+'p.json: wild indices (one)'
 
-    @pytest.mark.parametrize("name", ["p.json: $.commands[1] (one)", "$.commands[1]"])
-    def test_a_case_is_named_whole_or_by_its_command(self, name: str) -> None:
-        assert case_of_program(program(2), "clamp", name).origin == Origin(
-            "p.json", "$.commands[1]", "one"
-        )
+2
+must name one, got 'p.json: $.commands[0] (one)', 'p.json: $.commands[1] (one)'
 
-    @pytest.mark.parametrize(
-        ("commands", "name", "message"),
-        [
-            (
-                0,
-                None,
-                (
-                    "p.json: case must name one, got 'p.json: both ends of each axis"
-                    " (one)', 'p.json: random bits (one)', 'p.json: wild indices (one)'"
-                ),
-            ),
-            (
-                2,
-                None,
-                (
-                    "p.json: case must name one, got 'p.json: $.commands[0] (one)', "
-                    "'p.json: $.commands[1] (one)'"
-                ),
-            ),
-            (
-                2,
-                "one",
-                (
-                    "p.json: case 'one' must name one, got 'p.json: $.commands[0]"
-                    " (one)', 'p.json: $.commands[1] (one)'"
-                ),
-            ),
-            (
-                1,
-                "$.command[0]",
-                (
-                    "p.json: case must be one of its cases, such as '$.commands[0]', "
-                    "'p.json: $.commands[0] (one)', got '$.command[0]'"
-                ),
-            ),
-            (
-                2,
-                "nope",
-                (
-                    "p.json: case must be one of 2, listed by onnxgather check --json,"
-                    " got 'nope'"
-                ),
-            ),
-            (
-                0,
-                "one",
-                (
-                    "p.json: case 'one' must name one, got 'p.json: both ends of each"
-                    " axis (one)', 'p.json: random bits (one)', 'p.json: wild indices"
-                    " (one)'"
-                ),
-            ),
-        ],
+2 one
+'one' must name one, got 'p.json: $.commands[0] (one)', 'p.json: $.commands[1] (one)'
+
+1 $.command[0]
+must be one of its cases, such as '$.commands[0]', 'p.json: $.commands[0] (one)', got
+'$.command[0]'
+
+2 nope
+must be one of 2, listed by onnxgather check --json, got 'nope'
+
+0 one
+'one' must name one, got 'p.json: both ends of each axis (one)', 'p.json: random bits
+(one)', 'p.json: wild indices (one)'
+"""
+"""The number of commands, a name, and what is said of the case."""
+
+
+def test_the_only_case_needs_no_name() -> None:
+    case = case_of_program(program(1), "zero")
+    assert case.name == "p.json: $.commands[0] (one)"
+    assert case.out_of_range == "zero"
+    assert case.indices.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("name", ["p.json: $.commands[1] (one)", "$.commands[1]"])
+def test_a_case_is_named_whole_or_by_its_command(name: str) -> None:
+    assert case_of_program(program(2), "clamp", name).origin == Origin(
+        "p.json", "$.commands[1]", "one"
     )
-    def test_a_name_of_no_case_or_of_several_is_refused(
-        self, commands: int, name: str | None, message: str
-    ) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            case_of_program(program(commands), "clamp", name)
-        assert str(caught.value) == message
 
-    @pytest.mark.parametrize("name", ["random bits", "p.json: random bits (one)"])
-    def test_a_case_that_is_drawn_is_named_like_another(self, name: str) -> None:
-        case = case_of_program(program(0), "clamp", name)
-        assert case.name == "p.json: random bits (one)"
-        assert case.origin == Origin("p.json", "random bits", "one")
+
+@pytest.mark.parametrize(("asked", "message"), rows_of(NO_CASE))
+def test_a_name_of_no_case_or_of_several_is_refused(asked: str, message: str) -> None:
+    commands, _, name = asked.partition(" ")
+    case = program(int(commands))
+    said = message_of(OnnxGatherError, case_of_program, case, "clamp", name or None)
+    assert said == f"p.json: case {message}"
+
+
+@pytest.mark.parametrize("name", ["random bits", "p.json: random bits (one)"])
+def test_a_case_that_is_drawn_is_named_like_another(name: str) -> None:
+    case = case_of_program(program(0), "clamp", name)
+    assert case.name == "p.json: random bits (one)"
+    assert case.origin == Origin("p.json", "random bits", "one")
 
 
 class WrongLane:
@@ -151,148 +124,117 @@ NODE = ForbiddenNode("Gather", {"axis": 2}, (3, 4), "axis must be in [-2, 2), go
 BARE = NodeCase("bare", NODE, CASE.data, np.array([1, 2, 0]))
 
 
-class TestCasesOfReports:
-    @pytest.fixture
-    def report(self) -> Report:
-        return Report("0", "now", "here", (INFO,), list(self.results()))
+NO_FINDING = """
+none
+must name one, got 'rows', 'placed', 'bare'
 
-    def results(self) -> Iterator[CaseResult]:
-        origin = Origin("p.json", "$.commands[0]", "g")
-        placed = replace(
-            OUTSIDE, name="placed", out_of_range="zero", wrapped=True, origin=origin
-        )
-        cases = [CASE, placed, BARE, replace(CASE, name="right")]
-        yield from check_cases(cases, [WrongLane()], [INFO], [])
+row
+must be one of its cases, such as 'rows', got 'row'
 
-    @pytest.mark.parametrize("name", ["rows", "placed", "bare"])
-    def test_a_case_of_a_report_is_what_was_checked(
-        self, report: Report, name: str
-    ) -> None:
-        case = case_of_finding(report, name)
-        wanted = {"rows": CASE, "placed": OUTSIDE, "bare": BARE}[name]
-        for field in ("descriptor", "node"):
-            assert getattr(case, field, None) == getattr(wanted, field, None)
-        assert case.data.tobytes() == wanted.data.tobytes()
-        assert case.indices.tobytes() == wanted.indices.tobytes()
-        assert case.out_of_range == (
-            "zero" if name == "placed" else wanted.out_of_range
-        )
-        assert (case.origin is not None) == (name == "placed")
-        assert case.wrapped == (name == "placed")
+zzz
+must be one of 4, listed in its $.cases, got 'zzz'
 
-    def test_the_only_finding_needs_no_name(self, report: Report) -> None:
-        only = Report("0", "now", "here", (INFO,), report.cases[2:])
-        assert case_of_finding(only).name == "bare"
+right
+'right' must have evidence, got none, as it passed on every lane or its arrays exceed 1
+MiB
+"""
 
-    @pytest.mark.parametrize(
-        ("name", "message"),
-        [
-            (None, "the report: case must name one, got 'rows', 'placed', 'bare'"),
-            (
-                "row",
-                "the report: case must be one of its cases, such as 'rows', got 'row'",
-            ),
-            (
-                "zzz",
-                "the report: case must be one of 4, listed in its $.cases, got 'zzz'",
-            ),
-            (
-                "right",
-                (
-                    "the report: case 'right' must have evidence, got none, as it"
-                    " passed on every lane or its arrays exceed 1 MiB"
-                ),
-            ),
-        ],
+UNFIT = """\
+'rows': InputTensor must be an array of float32 (5, 4), got float32 (4, 4)
+'rows': IndicesTensor must be an array of int64 (1, 3), got int32 (1, 3)
+'rows': buffer size must be a multiple of element size
+'rows': data type 'floaty' not understood
+'rows': $.type is required
+'bare': a node must be one of Gather with axis, GatherElements with axis, GatherND with batch_dims, got Gather with axes
+'bare': a node must be one of Gather with axis, GatherElements with axis, GatherND with batch_dims, got Where with nothing
+'bare': IndicesTensor must be of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8, got complex64
+"""  # noqa: E501
+
+
+@pytest.fixture
+def report() -> Report:
+    return Report("0", "now", "here", (INFO,), list(results()))
+
+
+def results() -> Iterator[CaseResult]:
+    origin = Origin("p.json", "$.commands[0]", "g")
+    placed = replace(
+        OUTSIDE, name="placed", out_of_range="zero", wrapped=True, origin=origin
     )
-    def test_a_name_of_no_finding_or_of_several_is_refused(
-        self, report: Report, name: str | None, message: str
-    ) -> None:
-        with pytest.raises(OnnxGatherError) as caught:
-            case_of_finding(report, name)
-        assert str(caught.value) == message
+    cases = [CASE, placed, BARE, replace(CASE, name="right")]
+    yield from check_cases(cases, [WrongLane()], [INFO], [])
 
-    def changed(self, report: Report, number: int, **changes: Any) -> str:
-        """Return what is said of a case whose evidence was edited."""
-        case = report.cases[number]
-        assert case.evidence is not None
-        evidence = msgspec.structs.replace(case.evidence, **changes)
-        report.cases[number] = msgspec.structs.replace(case, evidence=evidence)
-        with pytest.raises(FileFormatError) as caught:
-            case_of_finding(report, case.name, "r.json")
-        return str(caught.value)
 
-    def test_evidence_is_of_a_descriptor_or_a_node(self, report: Report) -> None:
-        rule = "evidence must have a descriptor or a node"
-        both = self.changed(report, 0, node=NODE)
-        assert both == f"r.json: case 'rows': {rule}, got both"
-        assert (
-            self.changed(report, 2, node=None)
-            == f"r.json: case 'bare': {rule}, got none"
-        )
+@pytest.mark.parametrize("name", ["rows", "placed", "bare"])
+def test_a_case_of_a_report_is_what_was_checked(report: Report, name: str) -> None:
+    case = case_of_finding(report, name)
+    wanted = {"rows": CASE, "placed": OUTSIDE, "bare": BARE}[name]
+    for field in ("descriptor", "node"):
+        assert getattr(case, field, None) == getattr(wanted, field, None)
+    assert case.data.tobytes() == wanted.data.tobytes()
+    assert case.indices.tobytes() == wanted.indices.tobytes()
+    assert case.out_of_range == ("zero" if name == "placed" else wanted.out_of_range)
+    assert (case.origin is not None) == (name == "placed")
+    assert case.wrapped == (name == "placed")
 
-    @pytest.mark.parametrize(
-        ("number", "changes", "message"),
-        [
-            (
-                0,
-                {"data": Blob.of(CASE.data[:4])},
-                "InputTensor must be an array of float32 (5, 4), got float32 (4, 4)",
-            ),
-            (
-                0,
-                {"indices": Blob.of(CASE.indices.astype(np.int32))},
-                "IndicesTensor must be an array of int64 (1, 3), got int32 (1, 3)",
-            ),
-            (
-                0,
-                {"data": Blob("float32", (5, 4), bytes(79))},
-                "buffer size must be a multiple of element size",
-            ),
-            (
-                0,
-                {"data": Blob("floaty", (5, 4), b"")},
-                "data type 'floaty' not understood",
-            ),
-            (0, {"descriptor": {}}, "$.type is required"),
-            (
-                2,
-                {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
-                (
-                    "a node must be one of Gather with axis, GatherElements with axis,"
-                    " GatherND with batch_dims, got Gather with axes"
-                ),
-            ),
-            (
-                2,
-                {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
-                (
-                    "a node must be one of Gather with axis, GatherElements with axis,"
-                    " GatherND with batch_dims, got Where with nothing"
-                ),
-            ),
-            (
-                2,
-                {"indices": Blob.of(np.zeros(3, np.complex64))},
-                (
-                    f"IndicesTensor must be of {', '.join(TensorDataType.__members__)},"
-                    " got complex64"
-                ),
-            ),
-        ],
+
+def test_the_only_finding_needs_no_name(report: Report) -> None:
+    only = Report("0", "now", "here", (INFO,), report.cases[2:])
+    assert case_of_finding(only).name == "bare"
+
+
+@pytest.mark.parametrize(("name", "message"), rows_of(NO_FINDING))
+def test_a_name_of_no_finding_or_of_several_is_refused(
+    report: Report, name: str, message: str
+) -> None:
+    name = name.removeprefix("none")
+    said = message_of(OnnxGatherError, case_of_finding, report, name or None)
+    assert said == f"the report: case {message}"
+
+
+def changed(report: Report, number: int, **changes: Any) -> str:
+    """Return what is said of a case whose evidence was edited."""
+    case = report.cases[number]
+    assert case.evidence is not None
+    evidence = msgspec.structs.replace(case.evidence, **changes)
+    report.cases[number] = msgspec.structs.replace(case, evidence=evidence)
+    return message_of(FileFormatError, case_of_finding, report, case.name, "r.json")
+
+
+def test_evidence_is_of_a_descriptor_or_a_node(report: Report) -> None:
+    rule = "evidence must have a descriptor or a node"
+    both = changed(report, 0, node=NODE)
+    assert both == f"r.json: case 'rows': {rule}, got both"
+    assert changed(report, 2, node=None) == f"r.json: case 'bare': {rule}, got none"
+
+
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"data": Blob.of(CASE.data[:4])},
+    {"indices": Blob.of(CASE.indices.astype(np.int32))},
+    {"data": Blob("float32", (5, 4), bytes(79))},
+    {"data": Blob("floaty", (5, 4), b"")},
+    {"descriptor": {}},
+    {"node": ForbiddenNode("Gather", {"axes": 1}, (3, 4), "no")},
+    {"node": ForbiddenNode("Where", {}, (3, 4), "no")},
+    {"indices": Blob.of(np.zeros(3, np.complex64))},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"), [*zip(CHANGES, UNFIT.splitlines(), strict=True)]
+)
+def test_evidence_that_does_not_fit_its_case_is_refused(
+    report: Report, changes: dict[str, Any], message: str
+) -> None:
+    name = message.partition("'")[2].partition("'")[0]
+    number = [case.name for case in report.cases].index(name)
+    said = changed(report, number, **changes)
+    assert said == f"r.json: case {message}"
+
+
+def test_the_lane_of_a_finding(report: Report) -> None:
+    assert lane_of_finding(report, "rows") == INFO
+    assert (
+        message_of(OnnxGatherError, lane_of_finding, report, "right", "r.json")
+        == "r.json: --lane must name where case 'right' goes wrong, got none there"
     )
-    def test_evidence_that_does_not_fit_its_case_is_refused(
-        self, report: Report, number: int, changes: dict[str, Any], message: str
-    ) -> None:
-        name = report.cases[number].name
-        said = self.changed(report, number, **changes)
-        assert said == f"r.json: case {name!r}: {message}"
-
-    def test_the_lane_of_a_finding(self, report: Report) -> None:
-        assert lane_of_finding(report, "rows") == INFO
-        with pytest.raises(OnnxGatherError) as caught:
-            lane_of_finding(report, "right", "r.json")
-        assert (
-            str(caught.value)
-            == "r.json: --lane must name where case 'right' goes wrong, got none there"
-        )

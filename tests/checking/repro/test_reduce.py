@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lane_cases import vector_gather
 from rings import one_quick_in
+from short_descriptors import descriptor, tensor_desc
 from strategies import cases
 
 import onnxgather as og
@@ -30,9 +32,8 @@ from onnxgather.checking.repro.reduce import (
     reduce_case,
     shorter_axes,
 )
-from onnxgather.checking.results import ArrayType, Result, ResultKind, Returned
+from onnxgather.checking.results import Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, axis_sizes, elements
-from onnxgather.core.execution.elsewhere.child import Breakdown
 
 WRONG = Fault(ResultKind.ELEMENTS)
 NO_FAULT = ("PASS", "NOT-RUN")
@@ -76,55 +77,37 @@ def reduced(case: Case, fault: Callable[[Case], bool]) -> Case:
     return reduce_case(case, shows(WRONG, lane))
 
 
-def descriptor(case: Case) -> Any:
+def descriptor_of(case: Case) -> Any:
     assert isinstance(case, DescriptorCase)
     return case.descriptor
 
 
 def counts(case: Case) -> tuple[int, int, int]:
     """Return how many elements the three tensors of a case have."""
-    desc = descriptor(case)
+    desc = descriptor_of(case)
     three = (desc.input_tensor, desc.indices_tensor, desc.output_tensor)
     return tuple(math.prod(tensor.sizes) for tensor in three)  # type: ignore[return-value]
 
 
+SEVEN = """
+GATHER: DATA 1x2x3x4x3x3x2, INT32 1x1x1x1x1x5x2, DATA 2x3x4x5x2x3x2, 4, 2
+GATHER_ELEMENTS: DATA 2x3x4x3x2x3x2, INT32 2x3x4x3x5x3x2, DATA 2x3x4x3x5x3x2, 4
+GATHER_ND: DATA 2x3x4x3x2x3x2, INT32 1x1x1x1x5x4x3, DATA 1x5x4x3x2x3x2, 7, 3
+GATHER_ND1: DATA 2x3x4x3x2x3x2, INT32 1x1x2x3x5x4x2, DATA 2x3x5x4x2x3x2, 7, 5, 2
+"""
+
+
 def seven(operator: str, data_type: str = "FLOAT16") -> Case:
     """A case in 7 dimensions, with indices of every kind in range."""
-    data = [2, 3, 4, 3, 2, 3, 2]
-    fields: dict[str, int] = {"axis": 4}
-    if operator == "GATHER":
-        data = [1, *data[:4], *data[5:]]
-        indices, output = [1, 1, 1, 1, 1, 5, 2], [2, 3, 4, 5, 2, 3, 2]
-        fields["index_dimensions"] = 2
-    elif operator == "GATHER_ELEMENTS":
-        indices = output = [2, 3, 4, 3, 5, 3, 2]
-    else:
-        fields = {"input_dimension_count": 7, "indices_dimension_count": 5}
-        indices, output = [1, 1, 2, 3, 5, 4, 2], [2, 3, 5, 4, 2, 3, 2]
-        if operator == "GATHER_ND1":
-            fields["batch_dimension_count"] = 2
-        else:
-            output = [2, 3, 5, 4, 4, 3, 2, 3, 2][-7:]
-            indices, output = [1, 1, 1, 1, 5, 4, 3], [5, 4, 3, 2, 3, 2]
-            output = [1, *output]
-            fields["indices_dimension_count"] = 3
-    cls: Any = og.OPERATORS[operator]
-    desc = cls(
-        og.TensorDesc(data_type, data),
-        og.TensorDesc("INT32", indices),
-        og.TensorDesc(data_type, output),
-        **fields,
-    )
+    (line,) = [one for one in SEVEN.splitlines() if one.startswith(f"{operator}:")]
+    desc: og.Descriptor = descriptor(line.replace("DATA", data_type))
     rng = np.random.default_rng(7)
     sizes = np.array(axis_sizes(desc))
-    values = rng.integers(-sizes, sizes, indices)
+    values = rng.integers(-sizes, sizes, desc.indices_tensor.sizes)
     values[..., 0, :], values[..., 1, :] = sizes - 1, -1
-    return DescriptorCase(
-        "seven",
-        desc,
-        rng.integers(1, 100, data).astype(desc.input_tensor.data_type.numpy),
-        values.astype(np.int32),
-    )
+    data = rng.integers(1, 100, desc.input_tensor.sizes)
+    data = data.astype(desc.input_tensor.data_type.numpy)
+    return DescriptorCase("seven", desc, data, values.astype(np.int32))
 
 
 def has_negative(case: Case) -> bool:
@@ -132,14 +115,14 @@ def has_negative(case: Case) -> bool:
 
 
 def has_last(case: Case) -> bool:
-    desc = descriptor(case)
+    desc = descriptor_of(case)
     last = np.array(axis_sizes(desc)) - 1
     values = elements(desc.indices_tensor, case.indices)
     return bool(((values == last) & (last > 0)).any())
 
 
 def has_batches(case: Case) -> bool:
-    return getattr(descriptor(case), "batches", 0) >= 2 and case.indices.max() > 0
+    return getattr(descriptor_of(case), "batches", 0) >= 2 and case.indices.max() > 0
 
 
 def has_dimension_behind(case: Case) -> bool:
@@ -149,74 +132,69 @@ def has_dimension_behind(case: Case) -> bool:
 FAULTS = [has_negative, has_last, has_dimension_behind]
 
 
-class TestSevenDimensions:
-    @pytest.mark.parametrize("fault", FAULTS)
-    @pytest.mark.parametrize("operator", one_quick_in(4, og.OPERATORS))
-    def test_a_fault_in_seven_dimensions_comes_down_to_eight_elements(
-        self, operator: str, fault: Callable[[Case], bool]
-    ) -> None:
-        case = seven(operator)
-        assert descriptor(case).input_tensor.dimension_count == 7
-        assert min(counts(case)) > 4
-        result = reduced(case, fault)
-        assert fault(result)
-        assert max(counts(result)) <= 8
-        assert descriptor(result).input_tensor.dimension_count <= 3
-        assert (result.data_type, result.index_type) == ("FLOAT32", "INT64")
-        assert result.out_of_range == "error"
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("operator", one_quick_in(4, og.OPERATORS))
+def test_a_fault_in_seven_dimensions_comes_down_to_eight_elements(
+    operator: str, fault: Callable[[Case], bool]
+) -> None:
+    case = seven(operator)
+    assert descriptor_of(case).input_tensor.dimension_count == 7
+    assert min(counts(case)) > 4
+    result = reduced(case, fault)
+    assert fault(result)
+    assert max(counts(result)) <= 8
+    assert descriptor_of(result).input_tensor.dimension_count <= 3
+    assert (result.data_type, result.index_type) == ("FLOAT32", "INT64")
+    assert result.out_of_range == "error"
 
-    def test_two_batches_stay_two(self) -> None:
-        result = reduced(seven("GATHER_ND1"), has_batches)
-        assert descriptor(result) == og.GatherND1Desc(
-            og.TensorDesc("FLOAT32", [1, 1, 2]),
-            og.TensorDesc("INT64", [1, 1, 1]),
-            og.TensorDesc("FLOAT32", [1, 1, 1]),
-            input_dimension_count=3,
-            indices_dimension_count=3,
-            batch_dimension_count=2,
-        )
-        assert (result.data.tolist(), result.indices.tolist()) == ([[[1, 2]]], [[[1]]])
 
-    def test_without_batches_gather_nd_is_enough(self) -> None:
-        result = reduced(seven("GATHER_ND1"), has_negative)
-        assert descriptor(result).operator == "GATHER_ND"
-        assert result.indices.reshape(-1).tolist() == [-1]
+def test_two_batches_stay_two() -> None:
+    result = reduced(seven("GATHER_ND1"), has_batches)
+    assert descriptor_of(result) == descriptor(
+        "GATHER_ND1: FLOAT32 1x1x2, INT64 1x1x1, FLOAT32 1x1x1, 3, 3, 2"
+    )
+    assert (result.data.tolist(), result.indices.tolist()) == ([[[1, 2]]], [[[1]]])
 
-    def test_the_same_case_gives_the_same_result(self) -> None:
-        one, two = (reduced(seven("GATHER_ND1"), has_last) for _ in range(2))
-        assert descriptor(one) == descriptor(two)
-        assert one.data.tobytes() == two.data.tobytes()
-        assert one.indices.tobytes() == two.indices.tobytes()
 
-    def test_tries_are_counted(self) -> None:
-        lane = FakeLane(has_last)
-        shown = shows(WRONG, lane)
-        for most in (0, 1, 10):
-            lane.asked = 0
-            reduce_case(seven("GATHER_ND1"), shown, most)
-            assert lane.asked == most
+def test_without_batches_gather_nd_is_enough() -> None:
+    result = reduced(seven("GATHER_ND1"), has_negative)
+    assert descriptor_of(result).operator == "GATHER_ND"
+    assert result.indices.reshape(-1).tolist() == [-1]
+
+
+def test_the_same_case_gives_the_same_result() -> None:
+    one, two = (reduced(seven("GATHER_ND1"), has_last) for _ in range(2))
+    assert descriptor_of(one) == descriptor_of(two)
+    assert one.data.tobytes() == two.data.tobytes()
+    assert one.indices.tobytes() == two.indices.tobytes()
+
+
+def test_tries_are_counted() -> None:
+    lane = FakeLane(has_last)
+    shown = shows(WRONG, lane)
+    for most in (0, 1, 10):
         lane.asked = 0
-        reduce_case(seven("GATHER_ND1"), shown)
-        assert lane.asked < 300
+        reduce_case(seven("GATHER_ND1"), shown, most)
+        assert lane.asked == most
+    lane.asked = 0
+    reduce_case(seven("GATHER_ND1"), shown)
+    assert lane.asked < 300
 
-    def test_the_first_steps_are_the_big_ones(self) -> None:
-        lane = FakeLane(has_last)
-        shown = shows(WRONG, lane)
-        few = reduce_case(seven("GATHER_ELEMENTS"), shown, 12)
-        assert max(counts(few)) * 8 < max(counts(seven("GATHER_ELEMENTS")))
+
+def test_the_first_steps_are_the_big_ones() -> None:
+    lane = FakeLane(has_last)
+    shown = shows(WRONG, lane)
+    few = reduce_case(seven("GATHER_ELEMENTS"), shown, 12)
+    assert max(counts(few)) * 8 < max(counts(seven("GATHER_ELEMENTS")))
 
 
 class TestWhatTheFaultNeedsStays:
     def case(self) -> Case:
         """A case with everything odd about it."""
-        desc = og.GatherDesc(
-            og.TensorDesc("UINT8", [1, 4, 3], [0, 1, 5], 40, "OWNED_BY_DML"),
-            og.TensorDesc(
-                "UINT64", [1, 1, 3], [9, 9, 2], 64, guaranteed_base_offset_alignment=16
-            ),
-            og.TensorDesc("UINT8", [1, 4, 3], [40, 9, 2]),
-            axis=2,
-            index_dimensions=1,
+        desc = descriptor(
+            "GATHER: UINT8 1x4x3 strides 0x1x5 bytes 40 flags OWNED_BY_DML,"
+            " UINT64 1x1x3 strides 9x9x2 bytes 64 alignment 16,"
+            " UINT8 1x4x3 strides 40x9x2, 2, 1"
         )
         data = np.arange(40, dtype=np.uint8)
         indices = np.array([0, 5, 1, 5, 2**63, 5, 5, 5], np.uint64)
@@ -224,7 +202,7 @@ class TestWhatTheFaultNeedsStays:
 
     def test_nothing_stays_that_the_fault_does_not_need(self) -> None:
         result = reduced(self.case(), lambda case: True)
-        assert descriptor(result) == vector_gather(1)
+        assert descriptor_of(result) == vector_gather(1)
         assert (result.data.tolist(), result.indices.tolist()) == ([1], [0])
         assert result.out_of_range == "error"
 
@@ -251,8 +229,8 @@ class TestWhatTheFaultNeedsStays:
     @pytest.mark.parametrize("need", one_quick_in(3, NEEDS))
     def test_what_the_fault_needs_stays(self, need: str) -> None:
         fault = self.NEEDS[need]
-        result = reduced(self.case(), lambda case: fault(descriptor(case)))
-        assert fault(descriptor(result))
+        result = reduced(self.case(), lambda case: fault(descriptor_of(case)))
+        assert fault(descriptor_of(result))
         assert max(counts(result)) <= 4
 
     def test_a_policy_that_the_fault_needs_stays(self) -> None:
@@ -283,8 +261,8 @@ class TestWhatTheFaultNeedsStays:
     def test_a_huge_tensor_of_one_element_is_never_written_out(self) -> None:
         desc = og.GatherDesc(
             og.TensorDesc("FLOAT32", [2**31, 1], [0, 1]),
-            og.TensorDesc("INT64", [1, 2]),
-            og.TensorDesc("FLOAT32", [2, 1]),
+            tensor_desc("INT64 1x2"),
+            tensor_desc("FLOAT32 2x1"),
             axis=0,
             index_dimensions=1,
         )
@@ -294,9 +272,9 @@ class TestWhatTheFaultNeedsStays:
         result = reduced(case, has_negative)
         assert (result.data.tolist(), result.indices.tolist()) == ([1], [-1])
         stays = reduced(
-            case, lambda case: descriptor(case).input_tensor.sizes[0] > 2**30
+            case, lambda case: descriptor_of(case).input_tensor.sizes[0] > 2**30
         )
-        assert descriptor(stays) == desc
+        assert descriptor_of(stays) == desc
 
     def test_names_and_places_stay(self) -> None:
         assert reduced(seven("GATHER"), has_negative).name == "seven"
@@ -394,7 +372,7 @@ class TestForbiddenNodes:
         case = DescriptorCase(
             "scalar", desc, np.arange(4, dtype=np.float32), np.array([3])
         )
-        assert descriptor(reduced(case, lambda case: True)).index_dimensions == 0
+        assert descriptor_of(reduced(case, lambda case: True)).index_dimensions == 0
 
     def test_no_candidate_has_a_bigger_output(self) -> None:
         node = ForbiddenNode(
@@ -433,27 +411,26 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
     assert result.data.size <= 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "facts", "what"),
-    [
-        (ResultKind.ELEMENTS, {"differing": 3, "compared": 4}, ""),
-        (ResultKind.ELEMENTS, {"differing": 1, "compared": 4, "with_zeros": True}, ""),
-        (ResultKind.SHAPE, {"got": ArrayType("int8", (3,))}, ""),
-        (ResultKind.NOT_REFUSED, {"returned": Returned.ZEROS, "rule": "no"}, "zeros"),
-        (
-            ResultKind.BROKEN,
-            {"breakdown": Breakdown.DIED, "detail": "SIGSEGV"},
-            "died sigsegv",
-        ),
-        (ResultKind.BROKEN, {"breakdown": Breakdown.EXITED, "detail": "3"}, "exited"),
-        (ResultKind.BROKEN, {"breakdown": Breakdown.STRAY, "detail": "oh"}, "stray"),
-        (ResultKind.FAILED, {"message": "size 3 of {2,3} is not 4"}, "size of is not"),
-        (ResultKind.NOT_TAKEN, {"message": "no type 12"}, "no type"),
-    ],
-)
-def test_kinds_of_faults(kind: ResultKind, facts: dict[str, Any], what: str) -> None:
-    result = Result("fake", KINDS[kind][0], kind, "whatever", **facts)
-    assert Fault.of(result) == Fault(kind, what)
+FAULTS_OF_RESULTS = """\
+elements {"differing": 3, "compared": 4}:
+elements {"differing": 1, "compared": 4, "with_zeros": true}:
+shape {"got": {"data_type": "int8", "shape": [3]}}:
+not-refused {"returned": "zeros", "rule": "no"}: zeros
+broken {"breakdown": "died", "detail": "SIGSEGV"}: died sigsegv
+broken {"breakdown": "exited", "detail": "3"}: exited
+broken {"breakdown": "stray", "detail": "oh"}: stray
+failed {"message": "size 3 of {2,3} is not 4"}: size of is not
+not-taken {"message": "no type 12"}: no type
+"""
+
+
+@pytest.mark.parametrize("row", FAULTS_OF_RESULTS.splitlines())
+def test_kinds_of_faults(row: str) -> None:
+    found, _, what = row.rpartition(":")
+    kind, _, facts = found.partition(" ")
+    fields = {"lane": "fake", "state": KINDS[ResultKind(kind)][0], "kind": kind}
+    result = msgspec.convert(fields | json.loads(facts), Result)
+    assert Fault.of(result) == Fault(ResultKind(kind), what.strip())
 
 
 @pytest.mark.parametrize(
@@ -485,7 +462,7 @@ def test_a_case_taken_apart_and_put_together_is_the_same(
 ) -> None:
     original = DescriptorCase("law", case.desc, case.data, case.indices, policy)
     rebuilt = case_of(candidate_of(original), "law", policy)
-    assert descriptor(rebuilt) == without_cropped_ones(case.desc)
+    assert descriptor_of(rebuilt) == without_cropped_ones(case.desc)
     if policy != "directml":  # which may read what lies between the elements
         assert expected(rebuilt).tobytes() == expected(original).tobytes()
 
@@ -512,8 +489,8 @@ PREDICATES: dict[str, Callable[[Case], bool]] = {
     "index": lambda case: bool((case.indices != 0).any()),
     "outside": lambda case: not case.in_range,
     "rank": lambda case: case.dimension_count > 2,
-    "strides": lambda case: descriptor(case).input_tensor.strides is not None,
-    "axis": lambda case: max(axis_sizes(descriptor(case))) > 2,
+    "strides": lambda case: descriptor_of(case).input_tensor.strides is not None,
+    "axis": lambda case: max(axis_sizes(descriptor_of(case))) > 2,
 }
 
 
