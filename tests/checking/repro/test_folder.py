@@ -299,7 +299,7 @@ def test_a_script_sees_a_wrong_bit_that_no_comparison_of_numbers_sees(
     case = replace(CASE, data=np.zeros((5, 4), np.float32))
     *_, trial = trials_of(case, "portable")
     assert trial.expected is not None
-    trial = msgspec.structs.replace(trial, expected=-trial.expected)
+    trial = trial._replace(expected=-trial.expected)
     write_folder(str(tmp_path / "out"), Difference(case, INFO, DIFFERENT), trial)
     done = run(tmp_path / "out")
     assert (done.returncode, done.stderr) == (1, "")
