@@ -25,7 +25,8 @@ SHARED: tuple[str, ...] = load_build_hook().SHARED
 INSTALL = "-m pip install -q --no-deps --no-build-isolation --target"
 TESTS = (
     "-m pytest -q --slow tests/native/test_operator.py"
-    " tests/core/execution/test_prepared.py -p no:cacheprovider -k"
+    " tests/native/test_python_entry.py tests/core/execution/test_prepared.py"
+    " -p no:cacheprovider -k"
 )
 
 CC = os.environ.get("CC", "cc")

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from onnxgather.checking.cases import GATHER_NODES, smallest_case
 from onnxgather.checking.judge import judge
 from onnxgather.checking.lanes import (
+    REFERENCE,
     OpenedLane,
     base_of,
     lanes_installed,
@@ -357,17 +358,20 @@ def examine(
 
     Raises:
         ProviderError: The name of a lane is no provider's.
+        OnnxGatherError: As `open_lanes`.
     """
+    # Case: the reference is computed here; a path of it is refused.
+    if REFERENCE in pythons:
+        find_provider(REFERENCE, *OTHER_RUNTIMES)
     # An adapter has a lane here, unless it has lanes elsewhere.
     bases = {base_of(name) for name in pythons}
     here = [*plugins, *(name for name in adapters if name not in bases)]
     paths = dict.fromkeys(here, python) | {**pythons}
-    named = set[str]()
+    # A runtime with an adapter of one's own is not tried with the one that is here.
+    named = {*adapters}
     for name, path in paths.items():
         # A plugin does not stand for the provider that is listed.
-        if name in plugins:
-            named.add(name)
-        elif interpreter(path) == python:
+        if name not in plugins and interpreter(path) == python:
             named.add(base_of(name))
     names = list(dict.fromkeys([*lanes_set_up(), *paths]))
     lanes = list[OpenedLane]()

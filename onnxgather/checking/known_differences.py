@@ -83,8 +83,9 @@ class CasePattern(_Pattern, frozen=True):
     """The name of the case. In this text, as in every text of a pattern, `*` stands for
     any text."""
     operator: tuple[str, ...] | None = None
-    """The operators of the cases, by ONNX's names of forbidden nodes. The value of a
-    case must be in this array, as in every array of a pattern."""
+    """The operators of the cases, such as GATHER_ND; of forbidden nodes by ONNX's
+    names, such as GatherND. The value of a case must be in this array, as in every
+    array of a pattern."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None

@@ -565,8 +565,7 @@ known_files = file(
     "known_files",
     multiple=True,
     help=(
-        "A file of known differences, of the format that docs/report.md describes;"
-        " beside ours."
+        "A file of known differences, as docs/provider-ci.md describes it; beside ours."
     ),
 )
 _no_known = flag("--no-known", help="Leave out the known differences of onnxgather.")

@@ -170,17 +170,17 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
                 model = source.path
                 own = program.model
                 pairs = options.pairs(own.out_of_range, own.target)
-                descriptors = {source.path: program.dispatchables[BARE].descriptor}
+                descriptors = [(source.path, program.dispatchables[BARE].descriptor)]
             else:
                 gathers = gathers_in(batch, source, options.reading)
                 files += gathers.files
                 model = options.model
                 pairs = options.pairs(policy_of_model or gathers.policy, target)
-                descriptors = {
-                    gathers.place(name): desc
+                descriptors = [
+                    (gathers.place(name), desc)
                     for name, desc in gathers.descriptors.items()
-                }
-            for place, desc in descriptors.items():
+                ]
+            for place, desc in descriptors:
                 for pair in pairs:
                     names.setdefault((desc, *pair, model), place)
     if options.model:

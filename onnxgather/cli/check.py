@@ -428,7 +428,9 @@ def _select(options: CheckOptions, batch: Batch, selection: Selection) -> None:
         yield from (case.name for case in built_in)
         yield from random_names(random_count, options.seed)
 
-    total = sum(1 for _ in all_names())
+    total = random_count + len(built_in)
+    for file_cases in selection.files:
+        total += len(file_cases.names)
     if not total:
         if selection.invalid or batch.failures:
             return

@@ -109,7 +109,11 @@ def check_apart(written: Sequence[tuple[str, str]], inputs: Iterable[str]) -> No
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write a file as `write_pieces` does."""
+    """Write a file as `write_pieces` does.
+
+    Raises:
+        OnnxGatherError: As `write_pieces`.
+    """
     write_pieces(path, [content])
 
 

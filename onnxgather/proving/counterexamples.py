@@ -18,15 +18,16 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import tensors
+from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
 from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, line
-from onnxgather.core.model.network import read_network
+from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.quirks import (
     DIVISION_THAT_STOPS,
     OPTIMIZATION_LEVELS,
     OptimizationLevel,
 )
-from onnxgather.core.model.values import loaded, values_of
+from onnxgather.core.model.values import ValueType, loaded, values_of
 from onnxgather.core.public import public
 from onnxgather.proving.claims import AnyModel, Claim, tensor_names
 from onnxgather.proving.formula import GatherFormula
@@ -164,14 +165,7 @@ def _differing(
         UndecidedError: The model does not run, or must not.
     """
     network = read_network(model)
-    # A division that could stop the process is not run.
-    for scope in network.scopes():
-        for operation in scope.operations:
-            if operation.operator not in ("Div", "Mod") or operation.domain:
-                continue
-            divisor = scope.constant(operation.inputs[1])
-            is_safe = divisor is not None and not np.isin(divisor, [0, -1]).any()
-            avoid(DIVISION_THAT_STOPS, not is_safe)
+    _check_divisions(network)
     try:
         content, proto = loaded(model)
         number = OPTIMIZATION_LEVELS[level]
@@ -181,21 +175,11 @@ def _differing(
         rule = f"the model does not run on the CPU provider: {line(error)}"
         raise UndecidedError(rule) from None
     data_name, indices_name, output_name = tensor_names(network.main, formula.desc)
-    for name, value_type in inputs.items():
-        dtype = value_type.dtype
-        rule = f"the input {name} of {value_type}, with which no model is run"
-        ensure(dtype is not None and is_known(dtype), rule)
-    feeds: dict[str, Array] = {}
-    for name, value_type in inputs.items():
-        sizes = [max(1, size or 1) for size in value_type.sizes or ()]
-        feeds[name] = np.zeros(sizes, value_type.dtype)
+    feeds = _zeros(inputs)
     feeds[indices_name] = indices
     output_number = [*outputs].index(output_name)
     for most in COUNTS:
-        numbers = np.arange(
-            1, most + 1, dtype=formula.desc.input_tensor.data_type.numpy
-        )
-        data = np.resize(numbers, formula.desc.input_tensor.array_shape)
+        data = _counting(formula.desc.input_tensor, most)
         feeds[data_name] = data
         expected = actual = None
         with suppress(IndexOutOfRangeError):
@@ -206,6 +190,44 @@ def _differing(
         if difference:
             return Counterexample(_numbered(indices), most, *difference, level)
     return None
+
+
+def _check_divisions(network: Network) -> None:
+    """Check that no division of a model can stop the process that runs it.
+
+    Raises:
+        UndecidedError: A divisor may be 0 or -1.
+    """
+    for scope in network.scopes():
+        for operation in scope.operations:
+            if operation.operator not in ("Div", "Mod") or operation.domain:
+                continue
+            divisor = scope.constant(operation.inputs[1])
+            is_safe = divisor is not None and not np.isin(divisor, [0, -1]).any()
+            avoid(DIVISION_THAT_STOPS, not is_safe)
+
+
+def _zeros(inputs: Mapping[str, ValueType]) -> dict[str, Array]:
+    """Return an array of zeros for each input; an open size is 1.
+
+    Raises:
+        UndecidedError: An input has a type that no array has.
+    """
+    for name, value_type in inputs.items():
+        dtype = value_type.dtype
+        rule = f"the input {name} of {value_type}, with which no model is run"
+        ensure(dtype is not None and is_known(dtype), rule)
+    zeros: dict[str, Array] = {}
+    for name, value_type in inputs.items():
+        sizes = [max(1, size or 1) for size in value_type.sizes or ()]
+        zeros[name] = np.zeros(sizes, value_type.dtype)
+    return zeros
+
+
+def _counting(tensor: TensorDesc, most: int) -> Array:
+    """Return an array whose elements count from 1 to a number, over and over."""
+    numbers = np.arange(1, most + 1, dtype=tensor.data_type.numpy)
+    return np.resize(numbers, tensor.array_shape)
 
 
 def _difference(

@@ -2,8 +2,7 @@
 reference.
 
 `onnxgather check --random 2000 --out-of-range directml --target portable
---lanes cpu,directml,directml-dll` asks them about more descriptors, and `python
-tests/helpers/edge_indices.py --lanes cpu,directml` about more indices.
+--lanes cpu,directml,directml-dll` asks them about more descriptors.
 """
 
 from __future__ import annotations

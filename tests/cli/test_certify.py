@@ -22,6 +22,7 @@ from command_line import (
     program,
     read_bytes,
     read_json,
+    write_json,
 )
 from messages import rows_of
 from short_descriptors import tensor_desc
@@ -52,6 +53,19 @@ def swapped(axis: int = 1, width: int = 3, index_type: str = "UINT32") -> og.Gat
         axis=axis,
         index_dimensions=1,
     )
+
+
+def test_two_gathers_whose_long_names_begin_alike_are_both_certified() -> None:
+    content = read_json(program("a.json"))
+    other = read_json(
+        program("b.json", SIGNED_DESC, indices=np.array([[2, 0]], np.int64))
+    )
+    long = "n" * 300
+    content["dispatchables"][f"{long}1"] = other["dispatchables"]["gather"]
+    swapped_rows = read_json(program("c.json", swapped(axis=0)))
+    content["dispatchables"][f"{long}2"] = swapped_rows["dispatchables"]["gather"]
+    write_json("a.json", content)
+    assert output_of("certify a.json").endswith("3 proved, 0 refuted, 0 undecided\n")
 
 
 def test_a_program_is_certified_under_each_rule_for_each_target() -> None:

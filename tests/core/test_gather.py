@@ -73,6 +73,21 @@ IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (3), as it is not at Axis, g
 OutputTensor of GatherND must have a dimension, as the provider refuses a scalar, got
 none
 
+"Gather", ("FLOAT32", []), ("INT64", [1])
+what Gather takes must have a dimension, got the shapes [] and [1]
+
+"GatherND", ("FLOAT32", [2]), ("INT64", [])
+what GatherND takes must have a dimension, got the shapes [2] and []
+
+"GatherElements", ("FLOAT32", [2, 3]), ("INT64", [1])
+indices must have the rank of data (2), got 1
+
+"GatherND", ("FLOAT32", [2, 3]), ("INT64", [2, 3]), 0, 2
+batch_dims must be at least 0 and less than both ranks (2), got 2
+
+"GatherND", ("FLOAT32", [2, 3]), ("INT64", [2, 3]), 0, 1
+the last size of indices must be 1 to rank(data) - batch_dims (1), got 3
+
 "Gather", ("STRING", [3]), ("INT64", [2])
 InputTensor.DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16,
 INT8, UINT64, UINT32, UINT16, UINT8, got 'STRING'

@@ -98,7 +98,7 @@ class Notation:
         )
 
 
-def rows_of(text: str) -> Sequence[str]:
+def operation_rows(text: str) -> Sequence[str]:
     """Return the lines of a table that are no comment."""
     rows = text.strip().splitlines()
     return [row for row in rows if not row.startswith("#")]

@@ -227,6 +227,9 @@ counts must be 3 integers
 {"tuple_stride": [1]}
 tuple_stride must be 1 integer
 
+{"axis_sizes": [2,2], "axis_strides": [1,1], "indices_sizes": [1,2], "tuple_stride": 2}
+tuple_stride must lead to elements of IndicesTensor, got 2
+
 {"reachable_count": "all"}
 reachable_count must be 1 integer
 

@@ -549,6 +549,26 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     """
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)
+    numbers = _checked_sizes(rules, inputs)
+    _check_shapes_and_types(rules, inputs)
+    for condition in rules.conditions:
+        if condition.is_of_elements:
+            array = _array(inputs, condition.input or "")
+            _check_elements(condition, condition.with_numbers(numbers), array)
+            continue
+        expression = expression_of(condition, rules.sizes)
+        number = low_of(size_from(expression, numbers))
+        if not condition.admits(number):
+            rule = rule_of_condition(condition)
+            raise OnnxGatherError(f"{rule}, got {expression} = {number}")
+
+
+def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers of open sizes that inputs have, by their names.
+
+    Raises:
+        OnnxGatherError: A size is several numbers, or too small or large a number.
+    """
     least = least_size(rules)
     numbers: dict[str, int] = {}
     for name, dimensions in rules.sizes.items():
@@ -563,6 +583,11 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
             rule = f"{rule_of_size(name, least)} ({places})"
             raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
         numbers[name] = sizes[0]
+    return numbers
+
+
+def _check_shapes_and_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
+    """Check that inputs have the shapes and types of a contract."""
     # An input without a dimension may be missing: it may have a default.
     for name in rules.scalars:
         if name in inputs:
@@ -580,16 +605,6 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
             dtype = _array(inputs, name).dtype
             if dtype != NUMPY_TYPES[data_type]:
                 raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
-    for condition in rules.conditions:
-        if condition.is_of_elements:
-            array = _array(inputs, condition.input or "")
-            _check_elements(condition, condition.with_numbers(numbers), array)
-            continue
-        expression = expression_of(condition, rules.sizes)
-        number = low_of(size_from(expression, numbers))
-        if not condition.admits(number):
-            rule = rule_of_condition(condition)
-            raise OnnxGatherError(f"{rule}, got {expression} = {number}")
 
 
 def least_size(rules: Contract) -> int:

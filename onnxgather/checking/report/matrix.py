@@ -46,7 +46,7 @@ FOREIGN_MEMORY = "foreign memory"
 """What a cell says of an output with values that the inputs do not have."""
 
 _BUILD_VERSIONS = ("python ", "numpy ")
-"""Versions that do not tell which runtime a lane has."""
+"""How the texts of versions begin that do not tell which runtime a lane has."""
 
 
 class CaseGroup(NamedTuple):

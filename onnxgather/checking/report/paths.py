@@ -28,7 +28,8 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
     """
     pythons = [lane.python or "" for lane in report.lanes]
     # Case: an interpreter without a folder is found on the PATH; its name stays.
-    names = _names_by_path([*filter(os.path.dirname, pythons), *libraries])
+    paths_of_pythons = [path for path in pythons if os.path.dirname(path)]
+    names = _names_by_path([*paths_of_pythons, *libraries])
     longest_first = sorted(names, key=len, reverse=True)
     paths = "|".join(map(re.escape, longest_first))
     # A path that is part of a longer one stays.

@@ -93,8 +93,9 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
     room = width + len(_GAP) - label_width
     start = 0
     while start < len(lane_widths):
-        fitting = sum(used <= room for used in accumulate(lane_widths[start:]))
-        end = start + max(1, fitting)
+        used_widths = accumulate(lane_widths[start:])
+        fitting = [used for used in used_widths if used <= room]
+        end = start + max(1, len(fitting))
         yield [[label, *cells[start:end]] for label, *cells in rows]
         start = end
 

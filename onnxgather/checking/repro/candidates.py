@@ -99,7 +99,7 @@ def _candidate_of_node(case: NodeCase) -> Candidate:
 def _leading_ones(sizes: Sequence[int]) -> int:
     """Return how many sizes are 1 before the first other size."""
     ones = takewhile(lambda size: size == 1, sizes)
-    return sum(ones)
+    return len([*ones])
 
 
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:

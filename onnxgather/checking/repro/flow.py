@@ -333,6 +333,9 @@ def _trouble_of_script(
     if dies and run.returncode not in (0, 1, 3):
         return None, None
     said = printed + run.stderr.decode(errors="replace")
-    *_, last_line = "nothing", *filter(None, map(str.strip, said.split("\n")))
+    last_line = "nothing"
+    for line in said.split("\n"):
+        if line.strip():
+            last_line = line.strip()
     code = run.returncode
     return f"it ended with exit code {code} and said: {last_line}", None

@@ -32,8 +32,8 @@ T = TypeVar("T")
 THREADED_NANOSECONDS = 300_000
 """The least time that is worth threads.
 
-A thread starts in about 20 us, and two wait for one another; docs/decisions/native.md
-has both.
+A thread starts in about 20 us, and two wait for one another; "Threads of `og.Gather`"
+in docs/decisions/native.md has what that costs.
 
 The time is a guess: a nanosecond for each row, and one for 16 bytes of output.
 """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from written_operations import Notation, rows_of, type_of
+from written_operations import Notation, operation_rows, type_of
 
 from onnxgather.auditing.algebra.bounds import (
     Bounds,
@@ -519,7 +519,7 @@ ConstantOfShape {value=np.array([7])} [2] => (2,) [7]
 
 
 def test_the_bounds_of_operations() -> None:
-    found = [(row, *computed(row)) for row in rows_of(ROWS)]
+    found = [(row, *computed(row)) for row in operation_rows(ROWS)]
     assert not [
         (row, shown(bounds)) for row, bounds, own in found if shown(bounds) != own
     ]

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from open_numbers import number_of
 from random_operations import Drawn
 from rings import by_ring, one_quick_in
-from written_operations import Notation, rows_of
+from written_operations import Notation, operation_rows
 
 from onnxgather.auditing.algebra.bounds import (
     Bounds,
@@ -612,7 +612,7 @@ def sizes_told(row: str) -> tuple[str, str]:
 
 
 def test_the_sizes_of_operations() -> None:
-    found = [(row, *sizes_told(row)) for row in rows_of(ROWS)]
+    found = [(row, *sizes_told(row)) for row in operation_rows(ROWS)]
     assert not [(row, told) for row, told, own in found if told != own]
 
 

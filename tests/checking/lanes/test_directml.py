@@ -119,6 +119,10 @@ def test_the_folder_of_the_host_is_that_from_where_the_lane_is_opened(
                     NODES,
                 ),
             ),
+            (
+                "time.sleep(60)",
+                broken(Breakdown.LATE, "the host did not answer within 0.5 s", "0.5 s"),
+            ),
         ],
     ),
 )
@@ -129,6 +133,23 @@ def test_each_answer_of_the_host_has_its_kind(
     lane.start()
     assert lane.answer(IN_RANGE) == answer
     lane.close()
+
+
+def test_a_host_that_answers_nonsense_is_replaced_until_the_lane_is_closed(
+    tmp_path: Path,
+) -> None:
+    once = str(tmp_path / "once")
+    nonsense = done("b'x' * 31")
+    again = f"{done(RIGHT)} if pathlib.Path({once!r}).exists() else {nonsense}"
+    folder = fake_folder(tmp_path, f"\n    {again}", f"import pathlib; {START}")
+    lane = DirectMLLane("dml", folder)
+    lane.start()
+    found = broken(Breakdown.NONSENSE, f"{NONSENSE}{TOO_FEW}", TOO_FEW)
+    assert lane.answer(IN_RANGE) == found
+    (tmp_path / "once").touch()
+    assert lane.answer(IN_RANGE).kind is AnswerKind.RAN
+    lane.close()
+    assert lane.answer(IN_RANGE) == broken(Breakdown.CLOSED, "the host was ended")
 
 
 def test_a_host_that_says_much_of_itself_does_not_start(tmp_path: Path) -> None:
