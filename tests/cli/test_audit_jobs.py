@@ -19,6 +19,7 @@ import pytest
 from command_line import POSIX, json_of, outcome, read_json, succeed
 from onnx_graphs import INT64, constant, info, model, node
 
+from onnxgather.auditing.output import findings
 from onnxgather.auditing.output.findings import AuditReport
 from onnxgather.cli import networks, processes, sources, terminal
 
@@ -209,13 +210,12 @@ def test_the_pictures_of_a_run_are_kept_for_the_page_alone(
 ) -> None:
     np.savez("x.npz", ids=np.array([[0, 1]]))
     reports = list[AuditReport]()
-    keep = AuditReport.__init__
 
-    def spied(self: AuditReport, *given: Any) -> None:
-        keep(self, *given)
-        reports.append(self)
+    def spied(*given: Any) -> AuditReport:
+        reports.append(AuditReport(*given))
+        return reports[-1]
 
-    monkeypatch.setattr(AuditReport, "__init__", spied)
+    monkeypatch.setattr(findings, "AuditReport", spied)
     more = ["--html", "a.html"] if kept else []
     succeed("audit", save("m.onnx"), "--inputs", "x.npz", *more)
     (finished,) = reports[0].models.values()
