@@ -58,7 +58,7 @@ def check_descriptor(desc: object) -> None:
         hint = ""
         found = shown(desc)
         # Case: the file of a descriptor, or what `load` returns of it.
-        if isinstance(desc, str | os.PathLike) or hasattr(desc, "dispatches"):
+        if isinstance(desc, str | os.PathLike) or hasattr(type(desc), "dispatches"):
             hint = "; each of og.load(PATH).dispatches has a descriptor"
         raise DescriptorError(f"desc must be one of {names}, got {found}{hint}")
 
