@@ -1,9 +1,8 @@
 """Calls the Python module of the kernels with random things, right and wrong.
 
-    python fuzz_python_entry.py COUNT SEED [MODULE]
+    python fuzz_python_entry.py COUNT SEED
 
-MODULE is a built module to take instead of the installed one, such as one with
-sanitizers. Half of the calls are of gathers of random numbers, most of them hostile;
+Half of the calls are of gathers of random numbers, most of them hostile;
 the other half of `og.Gather`.
 """
 
@@ -12,8 +11,6 @@ from __future__ import annotations
 import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from random import Random
 from typing import Any
 
@@ -27,15 +24,6 @@ from onnxgather.core.execution import kernels, prepared
 from onnxgather.core.options import POLICIES, OutOfRange
 
 EDGES = [0, 1, 2, 7, 8, 9, 2**31, 2**32, 2**33, 2**62, 2**63, 2**64 - 1]
-
-
-def take(path: str) -> None:
-    """Let the package find a built module as its own."""
-    loader = ExtensionFileLoader("onnxgather._native", path)
-    spec = spec_from_loader(loader.name, loader)
-    assert spec is not None
-    sys.modules[loader.name] = module_from_spec(spec)
-    loader.exec_module(sys.modules[loader.name])
 
 
 def anything(random: Random, arrays: list[Any]) -> Any:
@@ -148,10 +136,8 @@ def large(random: Random) -> None:
         assert all(pool.map(run, [indices, wrong, indices]))
 
 
-def main(count: int, seed: int, path: str | None = None) -> None:
+def main(count: int, seed: int) -> None:
     """Try `count` gathers, and print how many of each kind ran."""
-    if path:
-        take(path)
     native = kernels.python_kernels()
     prepared.THREADED_NANOSECONDS = 0
     random = Random(seed)
@@ -164,4 +150,4 @@ def main(count: int, seed: int, path: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    main(int(sys.argv[1]), int(sys.argv[2]))
