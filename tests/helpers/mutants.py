@@ -221,14 +221,6 @@ def _change(random: Random, root: list[Any]) -> None:
             holder[key] = [holder[key]]
 
 
-def with_hostile_value(random: Random, content: Any) -> Any:
-    """Put a hostile value somewhere into a JSON document and return it."""
-    root: Any = [content]
-    holder, key = random.choice(list(_slots(root)))
-    holder[key] = hostile_value(random)
-    return content
-
-
 def _slots(holder: Any) -> Iterator[tuple[Any, Any]]:
     keys: Any = holder.keys() if hasattr(holder, "keys") else range(len(holder))
     for key in keys:

@@ -101,15 +101,7 @@ def _data(report: Report) -> dict[str, Any]:
         "lanes": lanes,
         "invalid": to_builtins(report.invalid),
         "unusable": report.unusable,
-        "causes": [
-            {
-                "state": cause.first.state,
-                "lane": report.cases[cause.cases[0]].results.index(cause.first),
-                "words": result_words(cause.first),
-                "why": why(cause.first),
-            }
-            for cause in report_causes
-        ],
+        "causes": [_cause_data(report, cause) for cause in report_causes],
         "packed": packed(_packed_data(report, report_causes, groups, with_details)),
         "states": list(STATES),
         "bad": BAD,
@@ -117,6 +109,17 @@ def _data(report: Report) -> dict[str, Any]:
         "details": list(
             compressed(_details(report, report.cases[k]) for k in with_details)
         ),
+    }
+
+
+def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
+    """Return the data of a cause."""
+    first_case = report.cases[cause.cases[0]]
+    return {
+        "state": cause.first.state,
+        "lane": first_case.results.index(cause.first),
+        "words": result_words(cause.first),
+        "why": why(cause.first),
     }
 
 

@@ -118,19 +118,7 @@ def read_index_words(
     high = steps.slice(indices, (0, 1), part, "highColumn", high_why)
     low = steps.reshape(low, shape, "low", why)
     high = steps.reshape(high, shape, "high", why)
-    zero = steps.numbers("zero", [0], "the number 0")
-    why = "finds what is negative as INT64"
-    negative = steps.compute("lesser", high, zero, "isNegative", why)
-    expected = zero
-    if is_signed:
-        why = "finds the low words that are negative"
-        below = steps.compute("lesser", low, zero, "isLowNegative", why)
-        ones = steps.numbers("minusOne", [-1], "the high word of a negative index")
-        why = "the high word if 32 bits do"
-        expected = steps.where(below, ones, zero, "expectedHigh", why)
-    why = "finds the indices that 32 bits do not hold"
-    wide = steps.compute("notEqual", high, expected, "isWide", why)
-    return IndexWords(low, is_signed, wide, negative)
+    return _words_of_pair(steps, low, high, is_signed)
 
 
 def _elements_in_order(
@@ -149,6 +137,25 @@ def _elements_in_order(
     positions = steps.constant("positions", offsets.astype(np.int32), why)
     why = "reads the indices at their strides"
     return steps.gather(buffer, positions, "elements", why)
+
+
+def _words_of_pair(
+    steps: StepList, low: MLOperand, high: MLOperand, is_signed: bool
+) -> IndexWords:
+    """Return 64-bit indices, of which `low` and `high` are the words."""
+    zero = steps.numbers("zero", [0], "the number 0")
+    why = "finds what is negative as INT64"
+    negative = steps.compute("lesser", high, zero, "isNegative", why)
+    expected = zero
+    if is_signed:
+        why = "finds the low words that are negative"
+        below = steps.compute("lesser", low, zero, "isLowNegative", why)
+        ones = steps.numbers("minusOne", [-1], "the high word of a negative index")
+        why = "the high word if 32 bits do"
+        expected = steps.where(below, ones, zero, "expectedHigh", why)
+    why = "finds the indices that 32 bits do not hold"
+    wide = steps.compute("notEqual", high, expected, "isWide", why)
+    return IndexWords(low, is_signed, wide, negative)
 
 
 def _words_of_typed(steps: StepList, indices: MLOperand) -> IndexWords:

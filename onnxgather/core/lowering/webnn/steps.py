@@ -188,7 +188,7 @@ class StepList(Struct):
         )
 
     def reduce_max(self, operand: MLOperand, name: str, why: str) -> MLOperand:
-        """Return the reduction of each row; rows have a single element then."""
+        """Return the greatest of each row; rows have a single element then."""
         shape = (operand.shape[0], 1)
         options: dict[str, Option] = {"axes": (1,), "keepDimensions": True}
         data_type = operand.data_type
@@ -197,7 +197,7 @@ class StepList(Struct):
         )
 
     def reduce_sum(self, operand: MLOperand, name: str, why: str) -> MLOperand:
-        """Return the reduction of each column, of one dimension."""
+        """Return the sum of each column, of one dimension."""
         options: dict[str, Option] = {"axes": (0,), "keepDimensions": False}
         shape = operand.shape[1:]
         data_type = operand.data_type
