@@ -24,6 +24,7 @@ from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, l
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.quirks import (
     DIVISION_THAT_STOPS,
+    LOW_HALVES_AS_SIGNED,
     OPTIMIZATION_LEVELS,
     OptimizationLevel,
 )
@@ -56,7 +57,10 @@ LEVELS_RUN: Sequence[OptimizationLevel] = ("all", "disabled")
 LARGEST_RUN = 2**28
 """The most bytes of the tensors that a model is run with."""
 
-_OF_LOW_HALVES = "what the formula says", "something else before ONNX Runtime 1.32"
+_OF_LOW_HALVES = (
+    "what the formula says",
+    f"something else before ONNX Runtime {LOW_HALVES_AS_SIGNED.right_from}",
+)
 
 
 @public

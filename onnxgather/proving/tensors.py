@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation, Scope
+from onnxgather.core.model.quirks import Quirk
 from onnxgather.proving import terms
 from onnxgather.proving.terms import Int, Term, Truth
 
@@ -302,12 +303,13 @@ class Run(Struct):
 
     failures: list[Failure] = []
     lemmas: set[str] = set()
+    quirks: set[Quirk] = set()
+    """The quirks of only older versions of ONNX Runtime that the model meets."""
     names: dict[str, Int] = {}
     """The sizes by the names that the model declares for them: ONNX Runtime believes
     that two of one name are one size."""
     low_halves: bool = False
-    """Whether Min, Max and Clip of INT64 compare low halves as signed integers where
-    the high ones are equal, as ONNX Runtime's CPU provider does before version 1.32."""
+    """Whether the quirk `LOW_HALVES_AS_SIGNED` is shown."""
 
 
 class NodeCall(Struct, frozen=True):

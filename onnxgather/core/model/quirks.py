@@ -49,6 +49,12 @@ class Quirk(Struct, frozen=True):
     """The test that shows it; "" if a `test_quirks.py` has a model of the row."""
 
     @property
+    def right_from(self) -> str:
+        """Return the measured version that no longer shows it; "" if the newest does."""
+        newest = MEASURED[-1]
+        return "" if newest in self.versions else newest
+
+    @property
     def levels(self) -> tuple[OptimizationLevel, ...]:
         """Return the levels of optimization that show it."""
         levels = tuple(OPTIMIZATION_LEVELS)
@@ -312,9 +318,11 @@ LOW_HALVES_AS_SIGNED = Quirk(
     "Min, Max and Clip of INT64 compare low halves as signed integers where the high "
     "ones are equal.",
     "disabled",
-    "With `low_halves=True` certificates use these comparisons, and bounds hold both.",
+    "A certificate names the version from which ONNX Runtime is right. With "
+    "`low_halves=True` certificates use these comparisons. Bounds hold both.",
     (
         "proving.operators._ordered",
+        "proving.operators._limited",
         "auditing.algebra.bounds",
         "auditing.operators.output_bounds_order",
     ),
