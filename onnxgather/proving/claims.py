@@ -186,6 +186,8 @@ def _compute(
     refused = refusal(operation, scope)
     rule = f"the node {operation.label}, which ONNX refuses: {refused}"
     ensure(not refused, rule)
+    flag = operation.wrong_flag
+    ensure(not flag, f"the attribute {flag} must be 0 or 1")
     used: set[str] = set()
     for body in operation.bodies.values():
         used |= _used_outputs(operation, body, reached)

@@ -29,7 +29,6 @@ from onnxgather.proving.tensors import (
     LazyTensor,
     NodeCall,
     Place,
-    Run,
     ensure,
     lazy,
 )

@@ -22,10 +22,6 @@ MOST_ELEMENTS = 4096
 """The most elements that are looked at one by one."""
 
 
-FLAGS = ("allowzero", "fmod", "keepdims", "noop_with_empty_axes")
-"""The attributes that are 0 or 1; providers differ in what other numbers mean."""
-
-
 class UndecidedError(Exception):
     """What stops a certificate, as a sentence without a full stop."""
 
@@ -341,15 +337,8 @@ class NodeCall(Struct, frozen=True):
         return self.inputs[number] if number < len(self.inputs) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute.
-
-        Raises:
-            UndecidedError: It is one of `FLAGS`, and neither 0 nor 1.
-        """
-        value = self.operation.attributes.get(name, default)
-        is_usual = name not in FLAGS or value in (0, 1)
-        ensure(is_usual, f"the attribute {name} must be 0 or 1")
-        return value
+        """Return an attribute."""
+        return self.operation.attributes.get(name, default)
 
     def numbers(self, number: int, name: str) -> list[int] | None:
         """Return the integers of an input.

@@ -60,6 +60,8 @@ place."""
 
 def bounds_by_table(call: Call) -> Sequence[Bounds]:
     """Return the bounds of an operation of the table; nothing if it knows none."""
+    if call.operation.wrong_flag:
+        return []
     try:
         with np.errstate(all="ignore"):
             results = TRANSFERS[call.operator](call)

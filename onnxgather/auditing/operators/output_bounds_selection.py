@@ -18,9 +18,15 @@ from onnxgather.auditing.algebra.bounds import (
     joined,
     known_sizes,
 )
-from onnxgather.auditing.algebra.sizes import AnySizes
+from onnxgather.auditing.algebra.sizes import (
+    AnySize,
+    AnySizes,
+    low_of,
+    never_negative,
+)
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE, BoundsTable
+from onnxgather.auditing.operators.output_types import pads_of
 from onnxgather.core.descriptors.arrays import Array
 
 SELECTION_BOUNDS = BoundsTable()
@@ -42,6 +48,8 @@ MEMBERS: dict[str, tuple[int, ...]] = {
 def _members(call: Call) -> Bounds | None:
     if call.attributes.get("reduction", "none") != "none":
         return None
+    if call.operator == "Pad" and not _is_padded_inside(call):
+        return None
     values: list[Bounds] = []
     for position in MEMBERS[call.operator]:
         value = call.has(position)
@@ -53,6 +61,45 @@ def _members(call: Call) -> Bounds | None:
     member = joined(values)
     low, high = member.whole
     return call.value(low, high, member.nan)
+
+
+def _is_padded_inside(call: Call) -> bool:
+    """Return whether a Pad surely reads no memory but its input's.
+
+    See `quirks.LONG_PADS`.
+    """
+    mode = call.attributes.get("mode", "constant")
+    if mode not in ("reflect", "wrap"):
+        return True
+    sizes = call.x.sizes
+    pads = pads_of(call)
+    if sizes is None or pads is None:
+        return False
+    axes = call.option("axes", 3, list(range(len(sizes))))
+    if axes is None:
+        return False
+    half = len(pads) // 2
+    for number, axis in enumerate(axes):
+        size = sizes[axis]
+        if size is None:
+            return False
+        least_before, most_before = pads[number]
+        least_after, most_after = pads[number + half]
+        # A pad below 0 crops the axis first.
+        cropped = size + min(0, low_of(least_before)) + min(0, low_of(least_after))
+        if mode == "wrap":
+            is_inside = _fits(most_before, cropped)
+        else:
+            reflected = cropped - 1
+            is_inside = _fits(most_before, reflected) and _fits(most_after, reflected)
+        if not is_inside:
+            return False
+    return True
+
+
+def _fits(most: AnySize, limit: AnySize) -> bool:
+    """Return whether a pad of at most `most` is within a limit, or none at all."""
+    return never_negative(limit - most) or never_negative(-most)
 
 
 # The same elements in other sizes.

@@ -102,6 +102,9 @@ def output_types(call: Call) -> list[OpenType]:
     Returns:
         One type per output. A size is None where nothing is known of it.
     """
+    operation = call.operation
+    if operation.wrong_flag:
+        return [OpenType() for _ in operation.outputs]
     inferred = inferred_types(call)
     inferred_sizes = [output.sizes for output in inferred]
     sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
@@ -476,7 +479,7 @@ def _split(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
 @sized("Pad")
 def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = _all_sizes(call.x)
-    pads = _pads(call)
+    pads = pads_of(call)
     if sizes is None or pads is None:
         return inferred
     every_axis = list(range(len(sizes)))
@@ -497,7 +500,7 @@ def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     return [tuple(padded)]
 
 
-def _pads(call: Call) -> list[tuple[AnySize, AnySize]] | None:
+def pads_of(call: Call) -> list[tuple[AnySize, AnySize]] | None:
     """Return the least and the greatest number of each padding of a Pad."""
     if "pads" in call.attributes:
         return [(number, number) for number in call.attributes["pads"]]

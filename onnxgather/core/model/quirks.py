@@ -50,7 +50,7 @@ class Quirk(Struct, frozen=True):
 
     @property
     def right_from(self) -> str:
-        """Return the measured version that no longer shows it; "" if the newest does."""
+        """Return the first measured version without it; "" if the newest shows it."""
         newest = MEASURED[-1]
         return "" if newest in self.versions else newest
 
@@ -342,6 +342,17 @@ SLICE_BACKWARDS = Quirk(
         "auditing.operators.output_bounds_selection._positions_of_slice",
         "auditing.operators.output_types._slice_length",
     ),
+)
+LONG_PADS = Quirk(
+    "long pads",
+    "It reads foreign memory where a Pad reflects more elements than an axis has "
+    "beside its end, or wraps more elements in front of an axis than it has.",
+    "disabled",
+    "The elements of such a Pad have bounds only if its pads are surely short enough.",
+    ("auditing.operators.output_bounds_selection._is_padded_inside",),
+    versions=("1.24.4",),
+    test="auditing/operators/test_output_bounds.py::"
+    "test_long_pads_read_foreign_memory_before_onnx_runtime_1_32",
 )
 SQUEEZE_OF_NO_AXES = Quirk(
     "Squeeze of no axes",

@@ -23,7 +23,12 @@ from onnxgather.auditing.algebra.bounds import (
 from onnxgather.auditing.algebra.sizes import Size, Symbol
 from onnxgather.auditing.operators import output_bounds_table as operator_bounds_table
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, QUIET, TRANSFERS
+from onnxgather.auditing.operators.output_bounds import (
+    ELEMENTWISE,
+    QUIET,
+    TRANSFERS,
+    bounds_by_table,
+)
 from onnxgather.auditing.operators.output_bounds_order import (
     limited_below,
     met,
@@ -444,6 +449,28 @@ GatherND [1..5, 2..9]; [0] => () 1..9
 Pad [3..5]; [1, 1] => (3,) [0..5]
 Pad [3..5]; [1, 1]; -7 => (3,) [-7..5]
 Pad {value=9.0} FLOAT [3..5] => (3,) [3.0..9.0]
+Pad {mode='edge'} [3..5]; [9, 9] => (19,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [3, 3] => (10,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [4, 0] => (8,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [0, 4] => (8,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [2, -1] => (5,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [3, -1] => (6,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [-1, 3] => (6,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [0..3, 0] => (None,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [0..4, 0] => (None,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [-1..3, 0] => (None,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; INT64(2,) => (None,) nothing
+Pad {mode='reflect'} INT64(n,) [3..5]; [0, 0] => (n,) [0..5]
+Pad {mode='reflect'} INT64(n,) [3..5]; [1, 0] => (n + 1,) nothing
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [0, 3, -1, 3] => (n - 1, 10) [[0..5]]
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; [1] => (n, 10) [[0..5]]
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; [0] => (n + 6, 4) nothing
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; INT64(1,) => (...) nothing
+Pad {mode='reflect'} INT64(None,) [3..5]; [1, 0] => (None,) nothing
+Pad {mode='reflect'} INT64(...) 3..5; [1, 0] => (...) nothing
+Pad {mode='wrap'} INT64(4,) [3..5]; [4, 40] => (48,) [0..5]
+Pad {mode='wrap'} INT64(4,) [3..5]; [5, 0] => (9,) nothing
+Pad {mode='wrap'} INT64(4,) [3..5]; [4, -1] => (7,) nothing
 ScatterElements [3..5]; [0]; [-2..4] => [-2..5]
 ScatterElements {reduction='add'} [3..5]; [0]; [-2..4] => nothing
 ScatterND {reduction='none'} [3..5]; [0]; [4..7] => [3..7]
@@ -631,6 +658,16 @@ def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_a_skip_or_choice() -> 
         found, _ = computed(f"{operator} [1..5] nan{'' if is_unary else '; [1]'}")
         assert found
         assert found[0].nan is not is_unary
+
+
+def test_an_operation_with_a_flag_of_another_number_has_no_bounds() -> None:
+    written = NOTATION.operation("CumSum INT64(2,) [1..2]; 0")
+    for number, bounds in ((0, 1), (1, 1), (2, 0)):
+        options = {"reverse": number}
+        operation = Operation("", "CumSum", "", ("x", "axis"), ("y",), options, {})
+        types = [OpenType("INT64", (2,))]
+        call = Call(operation, written.inputs, 17, types)
+        assert len(bounds_by_table(call)) == bounds
 
 
 def test_the_tables_name_operators_of_onnx() -> None:

@@ -448,6 +448,7 @@ Range 0; 2*N; 2 => (N,)
 Range FLOAT(); FLOAT(); FLOAT() => (None,)
 ReduceMax-17 {axes=(1,), keepdims=0} FLOAT(N, 3) => (N,)
 ReduceMax-17 {axes=(1,), keepdims=0} FLOAT(N, 0) => None
+ReduceMax-17 {axes=(1,), keepdims=2} FLOAT(N, 3) => None
 ReduceMax-17 {axes=(1,), keepdims=0} FLOAT(...) => None
 ReduceMax-17 {axes=(0,), keepdims=0} FLOAT(None, 3) => None
 ReduceSum FLOAT(N, M); [1] => (N, 1)
