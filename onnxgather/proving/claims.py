@@ -236,10 +236,10 @@ def tensor_names(main: Scope) -> tuple[str, str, str]:
 
 def without_leading_ones(shape: Sequence[int], rank: int) -> Sequence[int]:
     """Return a shape of a descriptor as a model of fewer dimensions has it."""
-    dropped = max(0, len(shape) - rank)
-    if any(size != 1 for size in shape[:dropped]):
-        return shape
-    return shape[dropped:]
+    dropped = len(shape) - rank
+    if dropped > 0 and {*shape[:dropped]} == {1}:
+        return shape[dropped:]
+    return shape
 
 
 def shape_in_model(main: Scope, name: str, tensor: TensorDesc) -> Sequence[int]:
@@ -252,15 +252,10 @@ def shape_in_model(main: Scope, name: str, tensor: TensorDesc) -> Sequence[int]:
     """
     wanted = ValueType(name_of(tensor.data_type.onnx), tensor.array_shape)
     actual = main.types[name]
-    fits = actual.data_type == wanted.data_type
     shape: Sequence[int] = tensor.array_shape
     if actual.sizes is not None:
         shape = without_leading_ones(shape, len(actual.sizes))
-        fits = fits and len(shape) == len(actual.sizes)
-    for size, wanted_size in zip(actual.sizes or (), shape, strict=False):
-        if size not in (None, wanted_size):
-            fits = False
-    if not fits:
+    if actual.data_type != wanted.data_type or not actual.admits(shape):
         rule = f"{shown(name)} of the model must be {wanted}"
         raise OnnxGatherError(f"{rule}, got {actual}")
     return shape

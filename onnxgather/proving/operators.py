@@ -196,11 +196,14 @@ def _limited(
     run = node.run
 
     def of_int64(first: Int, second: Int) -> Int:
+        # Case 1: both orders are the same.
         if _fits_int32(first) and _fits_int32(second):
             return compute(first, second)
+        # Case 2: the order of a newer version.
         run.quirks.add(quirks.LOW_HALVES_AS_SIGNED)
         if not run.low_halves:
             return compute(first, second)
+        # Case 3: that of an older one.
         is_less = _ordered(first) < _ordered(second)
         if compute is terms.smaller_of:
             return terms.choose(is_less, first, second)
@@ -211,7 +214,6 @@ def _limited(
 
 
 def _fits_int32(value: Int) -> bool:
-    """Return whether an integer has the same order by halves as by itself."""
     return terms.lowest(value) >= -(2**31) and terms.highest(value) < 2**31
 
 

@@ -18,15 +18,10 @@ from onnxgather.auditing.algebra.bounds import (
     joined,
     known_sizes,
 )
-from onnxgather.auditing.algebra.sizes import (
-    AnySize,
-    AnySizes,
-    low_of,
-    never_negative,
-)
+from onnxgather.auditing.algebra.sizes import AnySizes, never_negative
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE, BoundsTable
-from onnxgather.auditing.operators.output_types import pads_of
+from onnxgather.auditing.operators.output_types import paddings_of
 from onnxgather.core.descriptors.arrays import Array
 
 SELECTION_BOUNDS = BoundsTable()
@@ -68,38 +63,21 @@ def _is_padded_inside(call: Call) -> bool:
 
     See `quirks.LONG_PADS`.
     """
-    mode = call.attributes.get("mode", "constant")
+    mode = call.attributes.get("mode")
     if mode not in ("reflect", "wrap"):
         return True
-    sizes = call.x.sizes
-    pads = pads_of(call)
-    if sizes is None or pads is None:
+    paddings = paddings_of(call)
+    if paddings is None:
         return False
-    axes = call.option("axes", 3, list(range(len(sizes))))
-    if axes is None:
-        return False
-    half = len(pads) // 2
-    for number, axis in enumerate(axes):
-        size = sizes[axis]
-        if size is None:
-            return False
-        least_before, most_before = pads[number]
-        least_after, most_after = pads[number + half]
+    for _, size, before, after in paddings:
         # A pad below 0 crops the axis first.
-        cropped = size + min(0, low_of(least_before)) + min(0, low_of(least_after))
-        if mode == "wrap":
-            is_inside = _fits(most_before, cropped)
-        else:
-            reflected = cropped - 1
-            is_inside = _fits(most_before, reflected) and _fits(most_after, reflected)
-        if not is_inside:
+        if not never_negative(before[0]) or not never_negative(after[0]):
             return False
+        pads = [before] if mode == "wrap" else [before, after]
+        for _, most in pads:
+            if most != 0 and not never_negative(size - 1 - most):
+                return False
     return True
-
-
-def _fits(most: AnySize, limit: AnySize) -> bool:
-    """Return whether a pad of at most `most` is within a limit, or none at all."""
-    return never_negative(limit - most) or never_negative(-most)
 
 
 # The same elements in other sizes.

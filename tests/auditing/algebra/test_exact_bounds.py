@@ -453,24 +453,23 @@ Pad {mode='edge'} [3..5]; [9, 9] => (19,) [0..5]
 Pad {mode='reflect'} INT64(4,) [3..5]; [3, 3] => (10,) [0..5]
 Pad {mode='reflect'} INT64(4,) [3..5]; [4, 0] => (8,) nothing
 Pad {mode='reflect'} INT64(4,) [3..5]; [0, 4] => (8,) nothing
-Pad {mode='reflect'} INT64(4,) [3..5]; [2, -1] => (5,) [0..5]
-Pad {mode='reflect'} INT64(4,) [3..5]; [3, -1] => (6,) nothing
-Pad {mode='reflect'} INT64(4,) [3..5]; [-1, 3] => (6,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [2, -1] => (5,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [-1, 2] => (5,) nothing
 Pad {mode='reflect'} INT64(4,) [3..5]; [0..3, 0] => (None,) [0..5]
 Pad {mode='reflect'} INT64(4,) [3..5]; [0..4, 0] => (None,) nothing
 Pad {mode='reflect'} INT64(4,) [3..5]; [-1..3, 0] => (None,) nothing
 Pad {mode='reflect'} INT64(4,) [3..5]; INT64(2,) => (None,) nothing
 Pad {mode='reflect'} INT64(n,) [3..5]; [0, 0] => (n,) [0..5]
 Pad {mode='reflect'} INT64(n,) [3..5]; [1, 0] => (n + 1,) nothing
-Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [0, 3, -1, 3] => (n - 1, 10) [[0..5]]
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [0, 3, 0, 3] => (n, 10) [[0..5]]
 Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; [1] => (n, 10) [[0..5]]
 Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; [0] => (n + 6, 4) nothing
 Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; INT64(1,) => (...) nothing
 Pad {mode='reflect'} INT64(None,) [3..5]; [1, 0] => (None,) nothing
 Pad {mode='reflect'} INT64(...) 3..5; [1, 0] => (...) nothing
-Pad {mode='wrap'} INT64(4,) [3..5]; [4, 40] => (48,) [0..5]
-Pad {mode='wrap'} INT64(4,) [3..5]; [5, 0] => (9,) nothing
-Pad {mode='wrap'} INT64(4,) [3..5]; [4, -1] => (7,) nothing
+Pad {mode='wrap'} INT64(4,) [3..5]; [3, 40] => (47,) [0..5]
+Pad {mode='wrap'} INT64(4,) [3..5]; [4, 0] => (8,) nothing
+Pad {mode='wrap'} INT64(4,) [3..5]; [3, -2] => (5,) nothing
 ScatterElements [3..5]; [0]; [-2..4] => [-2..5]
 ScatterElements {reduction='add'} [3..5]; [0]; [-2..4] => nothing
 ScatterND {reduction='none'} [3..5]; [0]; [4..7] => [3..7]
