@@ -297,6 +297,16 @@ EXHIBITS = [
         constants="int64[1] last = {-1}",
     ),
     Exhibit(
+        quirks.NOOP_OF_NOTHING,
+        "int64[N] x",
+        "int64[M] y",
+        "y = ReduceMax<noop_with_empty_axes = 1>(x)",
+        [],
+        [0],
+        {"x": np.zeros(0, int)},
+        opset=18,
+    ),
+    Exhibit(
         quirks.CONVOLUTION_OF_NOTHING,
         "float[1, 1, N] x",
         "float[1, 1, M] y",

@@ -398,6 +398,15 @@ REDUCTION_OF_NOTHING = Quirk(
     ("auditing.operators.output_types._reduced",),
     versions=("1.24.4",),
 )
+NOOP_OF_NOTHING = Quirk(
+    "noop of nothing",
+    "It reduces a value without elements over all axes where noop_with_empty_axes says "
+    "that none is reduced.",
+    "disabled",
+    "Such a reduction has bounds only if the value surely has elements.",
+    ("auditing.operators.output_bounds_axes._reduced",),
+    versions=("1.24.4",),
+)
 CONVOLUTION_OF_NOTHING = Quirk(
     "convolution of nothing",
     "It refuses a convolution that has no place for its window.",

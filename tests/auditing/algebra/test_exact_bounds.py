@@ -407,6 +407,9 @@ Range 0; 2**14 + 1; 1 => (2**14 + 1,) [0..16384]
 ReduceSum [1..2, 3..5]; [0] => (1,) [4..7]
 ReduceSum {keepdims=0} [1..2, 3..5] => () 4..7
 ReduceSum {noop_with_empty_axes=1} [1..2, 3..5]; EMPTY => [1..2, 3..5]
+ReduceMax {noop_with_empty_axes=1} INT64(n,) [1..5] => (n,) [1..5]
+ReduceMax {noop_with_empty_axes=1} INT64(n, count) [[1..5]] => (n, count) nothing
+ReduceMax {noop_with_empty_axes=1} INT64(None,) [1..5] => (None,) nothing
 ReduceSum INT64(4,) [1..2]; [0] => (1,) [4..8]
 ReduceSum [[1, 2, 3], [4, 5, 6]]; [0] => (1, 3) [[5, 7, 9]]
 ReduceSum {keepdims=0} [[1, 2, 3], [4, 5, 6]]; [-1] => (2,) [6, 15]
