@@ -493,14 +493,13 @@ def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     return [tuple(padded)]
 
 
-_Ends = tuple[AnySize, AnySize]
+Padding = tuple[int, AnySize, list[AnySize], list[AnySize]]
+"""An axis, its size, and the least and the greatest number of the elements that a Pad
+puts before it and after it."""
 
 
-def paddings_of(call: Call) -> list[tuple[int, AnySize, _Ends, _Ends]] | None:
-    """Return the axes of a Pad with their sizes and paddings; None if one is open.
-
-    A padding is its least and its greatest number, before an axis and after it.
-    """
+def paddings_of(call: Call) -> list[Padding] | None:
+    """Return the paddings of a Pad; None if one of them is not known."""
     sizes = _all_sizes(call.x)
     pads = call.attributes.get("pads")
     every = call.of(1).full if pads is None else np.stack([pads, pads], axis=-1)
@@ -509,7 +508,7 @@ def paddings_of(call: Call) -> list[tuple[int, AnySize, _Ends, _Ends]] | None:
     axes = call.option("axes", 3, list(range(len(sizes))))
     if axes is None:
         return None
-    before, after = every.reshape(2, -1, 2).tolist()
+    before, after = every.reshape(2, len(axes), 2).tolist()
     sizes_of_axes = [sizes[axis] for axis in axes]
     return list(zip(axes, sizes_of_axes, before, after, strict=True))
 

@@ -422,6 +422,7 @@ Pad FLOAT(N, 3); INT64(4,) => (None, None)
 Pad-18 FLOAT(N, 3); [5, 2]; none; [-1] => (N, 10)
 Pad-18 FLOAT(N, 3); [5, 2]; none; INT64(1,) => None
 Pad FLOAT(...); [1, 1] => None
+Pad FLOAT(); EMPTY => ()
 Pad FLOAT(N, 3); [1, 0, 1, 2] => (N + 2, 5)
 QLinearConv INT8(N, 3, 9); FLOAT(); INT8(); INT8(8, 3, 3); FLOAT(); INT8(); \
 FLOAT(); INT8() => (N, 8, 7)
