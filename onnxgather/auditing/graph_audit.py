@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, zip_longest
 from typing import Any, Literal
@@ -138,6 +138,11 @@ def audit_graph(
     if given:
         _put_given_ends(gathers, network, bounds, given, contract)
     return AuditedGraph(network, gathers, captured, bounds, stages, all_calls)
+
+
+def _ends_alone(conditions: Iterable[Condition]) -> set[Condition]:
+    """Return conditions without whether they are exact."""
+    return {replace(condition, exact=False) for condition in conditions}
 
 
 def _put_given_ends(
@@ -292,9 +297,13 @@ class _Stage:
         conditions = self._search.conditions(scope, operation)
         if not conditions:
             return proof
+        both = self._contract.joined(conditions)
         # The contract stays as it is if no inputs meet both.
-        if self._contract.joined(conditions) is self._contract:
+        if both is self._contract:
             return proof
+        # Case: what is given of the inputs says so already.
+        if _ends_alone(both.conditions) == _ends_alone(self._contract.conditions):
+            return replace(proof, state="proved", input=None, lost=None)
         return replace(proof, state="proved-if", conditions=conditions)
 
     def _index_out_of_range(

@@ -15,7 +15,10 @@ from onnxgather.auditing.algebra.bounds import CONSTANT, Bounds, Reason, merged_
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_arithmetic import ARITHMETIC_BOUNDS
 from onnxgather.auditing.operators.output_bounds_axes import AXIS_BOUNDS
-from onnxgather.auditing.operators.output_bounds_order import ORDER_BOUNDS
+from onnxgather.auditing.operators.output_bounds_order import (
+    COMPARISONS,
+    ORDER_BOUNDS,
+)
 from onnxgather.auditing.operators.output_bounds_selection import SELECTION_BOUNDS
 from onnxgather.auditing.operators.output_bounds_table import Transfer
 
@@ -34,12 +37,15 @@ for _table in (ARITHMETIC_BOUNDS, ORDER_BOUNDS, AXIS_BOUNDS, SELECTION_BOUNDS):
     OF_SIZES.update(_table.of_sizes)
 
 ELEMENTWISE = {
+    *COMPARISONS,
     "Abs",
     "Add",
+    "And",
     "Cast",
     "Ceil",
     "Clip",
     "Div",
+    "Equal",
     "Floor",
     "Identity",
     "Log",
@@ -48,6 +54,8 @@ ELEMENTWISE = {
     "Mod",
     "Mul",
     "Neg",
+    "Not",
+    "Or",
     "Relu",
     "Round",
     "Sqrt",

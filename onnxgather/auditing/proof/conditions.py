@@ -31,6 +31,7 @@ from onnxgather.auditing.algebra.bounds import (
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.output_bounds import ELEMENTWISE
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -51,6 +52,9 @@ LARGEST_ASKED = 2**24
 
 FARTHEST = 2**62
 """The largest number to try for a float input that must not be infinite."""
+
+MOST_MASKED = 8
+"""At most so many numbers of an Equal are tried."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The first ranges to try, for all inputs at once."""
@@ -89,6 +93,8 @@ class _Outcome(Struct, frozen=True):
     """The ranges as they were before they grew."""
     sizes: tuple[Condition, ...]
     """What the proof still asks of sizes."""
+    also: tuple[int, ...] | None = None
+    """Numbers outside the only range, with which the gather is proved too."""
 
 
 class Search:
@@ -130,7 +136,8 @@ class Search:
             return judged
 
         # Case 2: ranges of values prove it.
-        for outcome in self._outcomes(scope, gather):
+        for of_ranges in self._outcomes(scope, gather):
+            outcome = self._with_masked(scope, gather, of_ranges)
             conditions = self._conditions_of(scope, gather, outcome)
             # The budget ended within a search, so ends may be wrong.
             if self._values_left < 0:
@@ -282,6 +289,60 @@ class Search:
         if not trial:
             return None
         return _Outcome(path, trial, starts, wanted)
+
+    def _with_masked(
+        self, scope: Scope, gather: Operation, outcome: _Outcome
+    ) -> _Outcome:
+        """Return an outcome that allows the numbers that the model replaces, too.
+
+        `Where(ids == -100, 0, ids)` is proved for -100 and for a range, but not for all
+        numbers from -100 to that range. So each number that is compared is tried alone.
+        """
+        path = outcome.path
+        (name, intervals), *others = outcome.ranges.items()
+        # Of several ranges, a number of one needs a trial with each number of another.
+        if others or len(intervals) > 1 or scope is not self._main:
+            return outcome
+        if path.differences or self._main.types[name].data_type not in INTEGERS:
+            return outcome
+        # Only an index that comes from one element is that number or in that range.
+        operators = {operation.operator for operation in path.operations}
+        domains = {operation.domain for operation in path.operations}
+        if not gather.is_gather or not operators <= ELEMENTWISE or domains != {""}:
+            return outcome
+        own = self._ranges.coordinates(scope, gather)
+        may_be_negative = all(coordinate.from_end for coordinate in own)
+        masked: list[int] = []
+        for number in self._compared_numbers(path):
+            changed = self._changed(path, {name: [(number, number)]})
+            if changed is None:
+                return outcome
+            if self._size_conditions(changed, scope, gather) != outcome.sizes:
+                continue
+            # A number that is tried is no constant, which may be below 0.
+            trial = changed.coordinates(scope, gather)
+            if may_be_negative or all(coordinate.low >= 0 for coordinate in trial):
+                masked.append(number)
+
+        low, high = intervals[0]
+        for number in masked:
+            if number == high + 1:
+                high = number
+        also = tuple(number for number in masked if not low <= number <= high)
+        return replace(outcome, ranges={name: [(low, high)]}, also=also or None)
+
+    def _compared_numbers(self, path: _Path) -> list[int]:
+        """Return the numbers that values of a path may equal, in order."""
+        numbers = set[int]()
+        for operation in path.operations:
+            if operation.operator != "Equal":
+                continue
+            for operand in operation.inputs:
+                value = self._ranges.value(self._main, operand)
+                known = value.known
+                if known is not None and value.data_type in ("INT32", "INT64"):
+                    numbers.update(known.ravel().tolist())
+        return sorted(numbers)[:MOST_MASKED]
 
     def _widest_interval(
         self,
@@ -471,6 +532,7 @@ class Search:
                     of="values",
                     input=name,
                     columns=None if is_of_all else tuple(columns),
+                    also=outcome.also,
                     exact=exact,
                     **ends,
                 )
