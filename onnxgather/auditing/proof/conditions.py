@@ -26,6 +26,7 @@ from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     UNBOUNDED,
     Bounds,
+    Reason,
     elements_of,
     interval,
 )
@@ -301,7 +302,7 @@ class Search:
         path = outcome.path
         (name, intervals), *others = outcome.ranges.items()
         # Of several ranges, a number of one needs a trial with each number of another.
-        if others or len(intervals) > 1 or scope is not self._main:
+        if others or len({*intervals}) > 1 or scope is not self._main:
             return outcome
         if path.differences or self._main.types[name].data_type not in INTEGERS:
             return outcome
@@ -853,7 +854,9 @@ def _within(value: Bounds, intervals: Sequence[Interval]) -> Bounds:
     ends = np.empty((len(intervals), 2), object)
     for row, (low, high) in enumerate(intervals):
         ends[row] = low, high
-    return interval(value.data_type, value.sizes, ends[:, :1], ends[:, 1:])
+    # A trial is of an input, so it is no constant of the model.
+    why = (Reason("trial", "given"),)
+    return interval(value.data_type, value.sizes, ends[:, :1], ends[:, 1:], why=why)
 
 
 def _with_own(
