@@ -470,7 +470,11 @@ AT_PADS = f"{IS_PAD}  i = Where (p, zero, ids)  {AT_PLACES}"
             # An id of -n - 1 may be -100.
             ("float[n] table, int64[4] ids", AT_PADS, "ids: -100 or -n..n - 1"),
             # The number in its place is out of range, too.
-            (OF_TABLE, f"{IS_PAD}  i = Where (p, far, ids)  {AT_PLACES}", "ids: -64..63!"),
+            (
+                OF_TABLE,
+                f"{IS_PAD}  i = Where (p, far, ids)  {AT_PLACES}",
+                "ids: -64..63!",
+            ),
             # The largest id may be -100, and then all are; another id alone is not.
             (
                 OF_TABLE,
