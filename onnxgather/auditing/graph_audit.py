@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import groupby, zip_longest
 from typing import Any, Literal
@@ -138,11 +138,6 @@ def audit_graph(
     if given:
         _put_given_ends(gathers, network, bounds, given, contract)
     return AuditedGraph(network, gathers, captured, bounds, stages, all_calls)
-
-
-def _ends_alone(conditions: Iterable[Condition]) -> set[Condition]:
-    """Return conditions without whether they are exact."""
-    return {replace(condition, exact=False) for condition in conditions}
 
 
 def _put_given_ends(
@@ -297,12 +292,14 @@ class _Stage:
         conditions = self._search.conditions(scope, operation)
         if not conditions:
             return proof
-        both = self._contract.joined(conditions)
+        # A condition that is not exact changes no exact one with the same ends.
+        ends = [replace(condition, exact=False) for condition in conditions]
+        both = self._contract.joined(ends)
         # The contract stays as it is if no inputs meet both.
         if both is self._contract:
             return proof
         # Case: what is given of the inputs says so already.
-        if _ends_alone(both.conditions) == _ends_alone(self._contract.conditions):
+        if both == self._contract:
             return replace(proof, state="proved", input=None, lost=None)
         return replace(proof, state="proved-if", conditions=conditions)
 

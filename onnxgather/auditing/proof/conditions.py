@@ -26,12 +26,11 @@ from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     UNBOUNDED,
     Bounds,
-    Reason,
     elements_of,
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
-from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
 from onnxgather.auditing.operators.output_bounds import ELEMENTWISE
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
@@ -307,22 +306,16 @@ class Search:
         if path.differences or self._main.types[name].data_type not in INTEGERS:
             return outcome
         # Only an index that comes from one element is that number or in that range.
-        operators = {operation.operator for operation in path.operations}
-        domains = {operation.domain for operation in path.operations}
-        if not gather.is_gather or not operators <= ELEMENTWISE or domains != {""}:
+        is_elementwise = all(
+            operation.operator in ELEMENTWISE and not operation.domain
+            for operation in path.operations
+        )
+        if not gather.is_gather or not is_elementwise:
             return outcome
-        own = self._ranges.coordinates(scope, gather)
-        may_be_negative = all(coordinate.from_end for coordinate in own)
         masked: list[int] = []
         for number in self._compared_numbers(path):
-            changed = self._changed(path, {name: [(number, number)]})
-            if changed is None:
-                return outcome
-            if self._size_conditions(changed, scope, gather) != outcome.sizes:
-                continue
-            # A number that is tried is no constant, which may be below 0.
-            trial = changed.coordinates(scope, gather)
-            if may_be_negative or all(coordinate.low >= 0 for coordinate in trial):
+            trial: ValueRanges = {name: [(number, number)]}
+            if self._try(scope, gather, path, trial) == outcome.sizes:
                 masked.append(number)
 
         low, high = intervals[0]
@@ -683,10 +676,7 @@ class Search:
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
         """Return whether some index of a gather surely leaves its axis."""
-        # A trial with one number is no constant.
-        own = self._ranges.coordinates(scope, gather)
-        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
-        for coordinate in ranges.coordinates(scope, gather):
+        for coordinate in self._coordinates(ranges, scope, gather):
             value = coordinate.value
             count = elements_of(value.sizes)
             # There may be no index, or its axis is not known.
@@ -700,11 +690,8 @@ class Search:
             has_others = is_tuple or coordinate.ignored is not None
             if has_others or value.data_type not in INTEGERS:
                 bounds = np.array([[coordinate.low, coordinate.high]], object)
-            lowest_allowed = coordinate.lowest
-            if coordinate.input.from_end and not from_end[coordinate.input]:
-                lowest_allowed = 0
             for low, high in bounds.reshape(-1, 2).tolist():
-                if low >= coordinate.size or high < lowest_allowed:
+                if low >= coordinate.size or high < coordinate.lowest:
                     return True
         return False
 
@@ -725,12 +712,27 @@ class Search:
             waiting.extend(taken(self._main.operations[number]))
         return [self._main.operations[number] for number in sorted(before)]
 
+    def _coordinates(
+        self, ranges: Ranges, scope: Scope, gather: Operation
+    ) -> Iterator[Coordinate]:
+        """Yield the coordinates of a trial.
+
+        A trial with one number is no constant of the model, which may be below 0.
+        """
+        own = self._ranges.coordinates(scope, gather)
+        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
+        for coordinate in ranges.coordinates(scope, gather):
+            if coordinate.input.from_end and not from_end[coordinate.input]:
+                yield replace(coordinate, from_end=False, lowest=0)
+            else:
+                yield coordinate
+
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
         """Return what a proof asks of open sizes; None if they alone prove nothing."""
         conditions: list[Condition] = []
-        for coordinate in ranges.coordinates(scope, gather):
+        for coordinate in self._coordinates(ranges, scope, gather):
             if coordinate.size is None:
                 return None
             room_above = coordinate.size - 1 - coordinate.high
@@ -854,9 +856,7 @@ def _within(value: Bounds, intervals: Sequence[Interval]) -> Bounds:
     ends = np.empty((len(intervals), 2), object)
     for row, (low, high) in enumerate(intervals):
         ends[row] = low, high
-    # A trial is of an input, so it is no constant of the model.
-    why = (Reason("trial", "given"),)
-    return interval(value.data_type, value.sizes, ends[:, :1], ends[:, 1:], why=why)
+    return interval(value.data_type, value.sizes, ends[:, :1], ends[:, 1:])
 
 
 def _with_own(
