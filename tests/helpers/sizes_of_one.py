@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 from folders import OBSERVED
@@ -49,7 +49,7 @@ class RecordedNode(Struct):
         # The rank of the output of a GatherND depends on the length of its tuples.
         if self.operator == "GatherND":
             indices[-1] = self.indices[-1]
-        attributes = {ATTRIBUTES[self.operator]: self.number}
+        attributes: dict[str, Any] = {ATTRIBUTES[self.operator]: self.number}
         gather = node(self.operator, ["data", "indices"], "output", **attributes)
         inputs = [
             info("data", onnx.TensorProto.FLOAT, data),
@@ -74,8 +74,5 @@ class RecordedNode(Struct):
 
 def recorded_nodes() -> list[RecordedNode]:
     """Return the nodes that were recorded."""
-    text = (OBSERVED / "sizes_of_one.json").read_text(encoding="utf-8")
-    return [
-        RecordedNode(**{**row, "runs": [Run(**run) for run in row["runs"]]})
-        for row in json.loads(text)
-    ]
+    text = (OBSERVED / "sizes_of_one.json").read_bytes()
+    return msgspec.json.decode(text, type=list[RecordedNode])

@@ -688,13 +688,13 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     is_in_question = np.ones(part.shape, bool)
     for number in condition.also or ():
         is_in_question &= part != number
-    positions = np.flatnonzero(is_in_question)
-    if not positions.size:
+    in_question = part[is_in_question]
+    if not in_question.size:
         return
     # Both positions are that of a NaN if there is any.
-    in_question = part[is_in_question]
-    extremes = (in_question.argmin(), in_question.argmax())
-    for index in positions[[*extremes]]:
+    positions = np.flatnonzero(is_in_question)
+    for position in (in_question.argmin(), in_question.argmax()):
+        index = int(positions[position])
         number = part.item(index)
         if numbers.admits(number):
             continue
