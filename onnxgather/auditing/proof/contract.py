@@ -685,16 +685,15 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
         # Python's integers do not wrap around.
         exact = part.astype(object)
         part = exact[..., :1] - exact[..., 1:]
-    is_in_question = np.ones(part.shape, bool)
-    for number in condition.also or ():
-        is_in_question &= part != number
-    in_question = part[is_in_question]
-    if not in_question.size:
+    if not part.size:
         return
+    # If all elements are in `also`, both positions are that of such an element.
+    compared: Any = part
+    for number in condition.also or ():
+        compared = np.ma.masked_where(part == number, compared)
     # Both positions are that of a NaN if there is any.
-    positions = np.flatnonzero(is_in_question)
-    for position in (in_question.argmin(), in_question.argmax()):
-        index = int(positions[position])
+    index: int
+    for index in (compared.argmin(), compared.argmax()):
         number = part.item(index)
         if numbers.admits(number):
             continue
