@@ -277,8 +277,8 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
 def test_no_element_is_told_that_directml_reads_along_a_size_of_1() -> None:
     save("(float[1, 3] data) => (y) <int64[2] i = {0, 2}> { y = Gather (data, i) }")
     text = outcome("audit m.onnx")[1]
-    sentence = "No error: returns another element of the tensor, as DirectML checks"
-    assert f"    directml  {sentence} no index.\n" in text
+    assert "    directml  No error: returns another element of the tensor, as" in text
+    assert "here `input[" not in text
 
 
 def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() -> None:

@@ -8,6 +8,7 @@ import pytest
 from onnx_graphs import written
 from rings import one_quick_in
 
+import onnxgather as og
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.conditions import (
     LIMITS_TRIED,
@@ -518,6 +519,23 @@ def test_a_number_that_the_model_replaces_is_in_range(
     inputs: str, nodes: str, expected: str
 ) -> None:
     assert asked(network_of(inputs, nodes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state"),
+    [(AT_PADS, "proved"), ("y = Gather (table, ids)", "proved-if")],
+)
+def test_only_a_model_that_replaces_a_number_is_proved_where_it_is_given(
+    nodes: str, state: str
+) -> None:
+    masked = network_of(OF_TABLE, AT_PADS)
+    contract = og.audit(masked.proto, levels=()).contract
+    network = network_of(OF_TABLE, nodes)
+    given = {**contract, "digest": network.digest}
+    audit = og.audit(network.proto, assume=given, levels=())
+    (gather,) = audit.gathers
+    assert gather.range.state == state
+    assert (not gather.range.conditions) == (state == "proved")
 
 
 @pytest.mark.parametrize(
