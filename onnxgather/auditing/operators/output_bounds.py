@@ -37,15 +37,12 @@ for _table in (ARITHMETIC_BOUNDS, ORDER_BOUNDS, AXIS_BOUNDS, SELECTION_BOUNDS):
     OF_SIZES.update(_table.of_sizes)
 
 ELEMENTWISE = {
-    *COMPARISONS,
     "Abs",
     "Add",
-    "And",
     "Cast",
     "Ceil",
     "Clip",
     "Div",
-    "Equal",
     "Floor",
     "Identity",
     "Log",
@@ -54,8 +51,6 @@ ELEMENTWISE = {
     "Mod",
     "Mul",
     "Neg",
-    "Not",
-    "Or",
     "Relu",
     "Round",
     "Sqrt",
@@ -64,6 +59,9 @@ ELEMENTWISE = {
 }
 """Operators each of whose elements comes from the elements of the inputs at its
 place."""
+
+LOGICAL = {*COMPARISONS, "And", "Equal", "Not", "Or"}
+"""Operators as those of `ELEMENTWISE`, with truth values as elements."""
 
 
 def bounds_by_table(call: Call) -> Sequence[Bounds]:

@@ -31,7 +31,7 @@ from onnxgather.auditing.algebra.bounds import (
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
-from onnxgather.auditing.operators.output_bounds import ELEMENTWISE
+from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, LOGICAL
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -307,7 +307,7 @@ class Search:
             return outcome
         # Only an index that comes from one element is that number or in that range.
         is_elementwise = all(
-            operation.operator in ELEMENTWISE and not operation.domain
+            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
             for operation in path.operations
         )
         if not gather.is_gather or not is_elementwise:
