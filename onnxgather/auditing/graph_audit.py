@@ -292,7 +292,7 @@ class _Stage:
         conditions = self._search.conditions(scope, operation)
         if not conditions:
             return proof
-        # A condition that is not exact changes no exact one with the same ends.
+        # What is given may be exact or not: only the ends are compared.
         ends = [replace(condition, exact=False) for condition in conditions]
         both = self._contract.joined(ends)
         # The contract stays as it is if no inputs meet both.

@@ -171,8 +171,8 @@ def where_compared(
 ) -> tuple[Bounds, Bounds]:
     """Return the operands of a comparison where it is true, or where it is false."""
     if name == "Equal":
-        compare_ends = met if holds else _apart_from
-        return compare_ends(a, b), compare_ends(b, a)
+        narrowed = met if holds else _apart_from
+        return narrowed(a, b), narrowed(b, a)
     if not is_ordered(a, b):
         return a, b
     # A comparison with NaN is false, which says nothing of the order.

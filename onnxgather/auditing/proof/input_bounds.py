@@ -136,9 +136,8 @@ def _ends_of(
 ) -> tuple[AnySize | None, AnySize | None]:
     """Return the ends of a condition on elements, numbers or open sizes.
 
-    All numbers that it allows are between them.
-
-    None for an open end, and for an expression of which a size is not known.
+    The numbers in `also` are between them, too. None stands for an open end, and for an
+    expression of which a size is not known.
     """
     ends: list[AnySize | None] = [condition.low, condition.high]
     expressions = (condition.low_expression, condition.high_expression)
