@@ -292,9 +292,15 @@ class _Stage:
         conditions = self._search.conditions(scope, operation)
         if not conditions:
             return proof
+        # What is given may be exact or not: only the ends are compared.
+        ends = [replace(condition, exact=False) for condition in conditions]
+        both = self._contract.joined(ends)
         # The contract stays as it is if no inputs meet both.
-        if self._contract.joined(conditions) is self._contract:
+        if both is self._contract:
             return proof
+        # Case: what is given of the inputs says so already.
+        if both == self._contract:
+            return replace(proof, state="proved", input=None, lost=None)
         return replace(proof, state="proved-if", conditions=conditions)
 
     def _index_out_of_range(

@@ -453,7 +453,7 @@ def rewrite(
         if is_unsafe and rule == "directml" and operation.is_gather:
             where = f"{scope.where}: {operation.operator} {shown(operation.label)}"
             with located(where):
-                changes = _replace(siblings, calls, own, taken)
+                changes = _replace(siblings, calls, plain_calls_by_key[key], own, taken)
             output = operation.outputs[0]
         else:
             limit = rule if is_unsafe else None
@@ -721,12 +721,16 @@ def _insert_limit(
     return position
 
 
-def _replace(siblings: Any, calls: Calls, own: Ranges, taken: set[str]) -> list[str]:
+def _replace(
+    siblings: Any, calls: Calls, plain_calls: Calls, own: Ranges, taken: set[str]
+) -> list[str]:
     """Put the lowering under "directml" in place of a gather; return the changes."""
     _, operation = calls[0]
     index_input = inputs_of(operation)[0]
     node = _node(calls, index_input, own, is_counted=False)
-    graph = as_directml(node)
+    types = [scope.type_of(name) for scope, call in plain_calls for name in call.inputs]
+    is_static = all(value_type.is_static for value_type in types)
+    graph = as_directml(node, is_static)
     data, indices = operation.inputs
     names = {"": "", INPUT: data, INDICES: indices, OUTPUT: operation.outputs[0]}
     nodes = _protos(graph, names, f"{operation.label}/", taken)

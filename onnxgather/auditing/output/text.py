@@ -21,6 +21,7 @@ from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc
 from onnxgather.core.descriptors.spelling import from_dict
+from onnxgather.core.gather import gather_of
 
 MOST_PATHS = 4
 """The most paths of models that a command to run next repeats."""
@@ -384,6 +385,9 @@ def read_by_directml(gather: AuditedGather) -> str:
     if gather.range.level is not None:
         return ""
     desc = from_dict(gather.descriptor)
+    # With static sizes, DirectML reads a size of 1 otherwise than with open ones.
+    if 1 in gather_of(desc).axes:
+        return ""
     data_tensor = desc.input_tensor
     index_tensor = desc.indices_tensor
     # Only the place of an element counts, so all values but the index are 0.

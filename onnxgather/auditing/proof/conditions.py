@@ -30,7 +30,8 @@ from onnxgather.auditing.algebra.bounds import (
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
-from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
+from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, LOGICAL
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -51,6 +52,9 @@ LARGEST_ASKED = 2**24
 
 FARTHEST = 2**62
 """The largest number to try for a float input that must not be infinite."""
+
+MOST_MASKED = 8
+"""At most so many numbers of an Equal are tried."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The first ranges to try, for all inputs at once."""
@@ -89,6 +93,8 @@ class _Outcome(Struct, frozen=True):
     """The ranges as they were before they grew."""
     sizes: tuple[Condition, ...]
     """What the proof still asks of sizes."""
+    also: tuple[int, ...] | None = None
+    """Numbers outside the only range, with which the gather is proved too."""
 
 
 class Search:
@@ -130,7 +136,8 @@ class Search:
             return judged
 
         # Case 2: ranges of values prove it.
-        for outcome in self._outcomes(scope, gather):
+        for of_ranges in self._outcomes(scope, gather):
+            outcome = self._with_masked(scope, gather, of_ranges)
             conditions = self._conditions_of(scope, gather, outcome)
             # The budget ended within a search, so ends may be wrong.
             if self._values_left < 0:
@@ -282,6 +289,54 @@ class Search:
         if not trial:
             return None
         return _Outcome(path, trial, starts, wanted)
+
+    def _with_masked(
+        self, scope: Scope, gather: Operation, outcome: _Outcome
+    ) -> _Outcome:
+        """Return an outcome that allows the numbers that the model replaces, too.
+
+        `Where(ids == -100, 0, ids)` is proved for -100 and for a range, but not for all
+        numbers from -100 to that range. So each number that is compared is tried alone.
+        """
+        path = outcome.path
+        (name, intervals), *others = outcome.ranges.items()
+        # Of several ranges, a number of one needs a trial with each number of another.
+        if others or len({*intervals}) > 1 or scope is not self._main:
+            return outcome
+        if path.differences or self._main.types[name].data_type not in INTEGERS:
+            return outcome
+        # Only an index that comes from one element is that number or in that range.
+        is_elementwise = all(
+            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
+            for operation in path.operations
+        )
+        if not gather.is_gather or not is_elementwise:
+            return outcome
+        masked: list[int] = []
+        for number in self._compared_numbers(path):
+            trial: ValueRanges = {name: [(number, number)]}
+            if self._try(scope, gather, path, trial) == outcome.sizes:
+                masked.append(number)
+
+        low, high = intervals[0]
+        for number in masked:
+            if number == high + 1:
+                high = number
+        also = tuple(number for number in masked if not low <= number <= high)
+        return replace(outcome, ranges={name: [(low, high)]}, also=also or None)
+
+    def _compared_numbers(self, path: _Path) -> list[int]:
+        """Return the numbers that values of a path may equal, in order."""
+        numbers = set[int]()
+        for operation in path.operations:
+            if operation.operator != "Equal":
+                continue
+            for operand in operation.inputs:
+                value = self._ranges.value(self._main, operand)
+                known = value.known
+                if known is not None and value.data_type in ("INT32", "INT64"):
+                    numbers.update(known.ravel().tolist())
+        return sorted(numbers)[:MOST_MASKED]
 
     def _widest_interval(
         self,
@@ -471,6 +526,7 @@ class Search:
                     of="values",
                     input=name,
                     columns=None if is_of_all else tuple(columns),
+                    also=outcome.also,
                     exact=exact,
                     **ends,
                 )
@@ -620,10 +676,7 @@ class Search:
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
         """Return whether some index of a gather surely leaves its axis."""
-        # A trial with one number is no constant.
-        own = self._ranges.coordinates(scope, gather)
-        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
-        for coordinate in ranges.coordinates(scope, gather):
+        for coordinate in self._coordinates(ranges, scope, gather):
             value = coordinate.value
             count = elements_of(value.sizes)
             # There may be no index, or its axis is not known.
@@ -637,11 +690,8 @@ class Search:
             has_others = is_tuple or coordinate.ignored is not None
             if has_others or value.data_type not in INTEGERS:
                 bounds = np.array([[coordinate.low, coordinate.high]], object)
-            lowest_allowed = coordinate.lowest
-            if coordinate.input.from_end and not from_end[coordinate.input]:
-                lowest_allowed = 0
             for low, high in bounds.reshape(-1, 2).tolist():
-                if low >= coordinate.size or high < lowest_allowed:
+                if low >= coordinate.size or high < coordinate.lowest:
                     return True
         return False
 
@@ -662,12 +712,27 @@ class Search:
             waiting.extend(taken(self._main.operations[number]))
         return [self._main.operations[number] for number in sorted(before)]
 
+    def _coordinates(
+        self, ranges: Ranges, scope: Scope, gather: Operation
+    ) -> Iterator[Coordinate]:
+        """Yield the coordinates of a trial.
+
+        A trial with one number is no constant of the model, which may be below 0.
+        """
+        own = self._ranges.coordinates(scope, gather)
+        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
+        for coordinate in ranges.coordinates(scope, gather):
+            if coordinate.input.from_end and not from_end[coordinate.input]:
+                yield replace(coordinate, from_end=False, lowest=0)
+            else:
+                yield coordinate
+
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
         """Return what a proof asks of open sizes; None if they alone prove nothing."""
         conditions: list[Condition] = []
-        for coordinate in ranges.coordinates(scope, gather):
+        for coordinate in self._coordinates(ranges, scope, gather):
             if coordinate.size is None:
                 return None
             room_above = coordinate.size - 1 - coordinate.high

@@ -112,16 +112,21 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     high_expression: Annotated[str, Meta(max_length=1000)] | None = None
     """Of values or a difference: the greatest number where it depends on open sizes,
     such as `length - 1`; None where it does not."""
+    also: Annotated[tuple[End, ...], Meta(min_length=1)] | None = None
+    """Of values: other numbers, which need not be between the ends, such as one that
+    the model replaces before it gathers."""
     exact: bool = False
     """Whether beyond each end some input, which meets the other conditions of the
     gather, takes an index out of range. If not, the condition is only sufficient:
     inputs outside it may be in range too."""
 
     def admits(self, number: float) -> bool:
-        """Return whether a number is between the ends; NaN never is.
+        """Return whether a number is between the ends, or in `also`; NaN never is.
 
         Ends that are expressions admit any number: `with_numbers` replaces them.
         """
+        if self.also and number in self.also:
+            return True
         # `not >=` instead of `<`: no comparison with NaN is true.
         if self.low is not None and not number >= self.low:
             return False
@@ -133,6 +138,11 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def is_of_elements(self) -> bool:
         """Whether the elements of an input decide it, not sizes alone."""
         return self.of in ("values", "difference")
+
+    @property
+    def needs_integers(self) -> bool:
+        """Whether it is only of the elements of an input of integers."""
+        return self.of == "difference" or bool(self.also)
 
     def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
         """Return the condition with numbers as ends, for sizes by their names."""
@@ -157,20 +167,22 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             left = " + ".join(added) or "0"
             right = " + ".join(subtracted) or "0"
             return f"{left} is at most {right}"
-        subject = self._subject
+        others = ", ".join(map(str, self.also or ()))
+        verb = f"is {others} or" if others else "is"
+        subject = f"{self._subject} {verb}"
         low = self.low if self.low_expression is None else self.low_expression
         high = self.high if self.high_expression is None else self.high_expression
         if low is None and high is None:
-            return f"{subject} is a number, not NaN"
+            return f"{subject} a number, not NaN"
         if low is None:
-            return f"{subject} is at most {high}"
+            return f"{subject} at most {high}"
         if high is None:
-            return f"{subject} is at least {low}"
+            return f"{subject} at least {low}"
         if low == high:
-            return f"{subject} is {low}"
+            return f"{subject} {low}"
         if isinstance(low, str) or isinstance(high, str):
-            return f"{subject} is at least {low} and at most {high}"
-        return f"{subject} is from {low} to {high}"
+            return f"{subject} at least {low} and at most {high}"
+        return f"{subject} from {low} to {high}"
 
     @property
     def _subject(self) -> str:
@@ -355,8 +367,8 @@ _FIELDS = {
 }
 """The fields besides its ends that a condition must have."""
 
-_OPTIONAL = {"values": "columns", "size": "expression"}
-"""The field that a condition may have, too."""
+_OPTIONAL = {"values": ["columns", "also"], "size": ["expression"]}
+"""The fields that a condition may have, too."""
 
 
 def decoded(given: GivenContract) -> Contract:
@@ -414,10 +426,10 @@ def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> Non
         FileFormatError: It does not.
     """
     required = _FIELDS[condition.of]
-    allowed = {*required, _OPTIONAL.get(condition.of)}
+    allowed = {*required, *_OPTIONAL.get(condition.of, ())}
     fields = [
         field
-        for field in ("input", "columns", "dim", "expression")
+        for field in ("input", "columns", "dim", "expression", "also")
         if getattr(condition, field) is not None
     ]
     # A field of another kind of condition is an error, not ignored.
@@ -659,7 +671,7 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     """
     columns = condition.columns
     is_difference = condition.of == "difference"
-    if array.dtype.kind not in ("biu" if is_difference else "biuf"):
+    if array.dtype.kind not in ("biu" if condition.needs_integers else "biuf"):
         raise OnnxGatherError(f"{rule_of_elements(condition)}, got {array.dtype}")
 
     part = array
@@ -675,8 +687,13 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
         part = exact[..., :1] - exact[..., 1:]
     if not part.size:
         return
+    # If all elements are in `also`, both positions are that of such an element.
+    compared: Any = part
+    for number in condition.also or ():
+        compared = np.ma.masked_where(part == number, compared)
     # Both positions are that of a NaN if there is any.
-    for index in (part.argmin(), part.argmax()):
+    index: int
+    for index in (compared.argmin(), compared.argmax()):
         number = part.item(index)
         if numbers.admits(number):
             continue
@@ -700,7 +717,7 @@ def rule_of_condition(condition: Condition) -> str:
 
 def rule_of_elements(condition: Condition) -> str:
     """Return the rule of what the elements of an input are."""
-    noun = "integers" if condition.of == "difference" else "numbers"
+    noun = "integers" if condition.needs_integers else "numbers"
     return f"input {shown(condition.input)} must hold {noun}"
 
 

@@ -121,8 +121,8 @@ def _lines_of_elements(
     is_difference = condition.of == "difference"
     yield f"x = array({condition.input!r})"
     # An input in `types` is of a type of numbers, and was checked to have it.
-    if is_difference or condition.input not in rules.types:
-        kinds = "biu" if is_difference else "biuf"
+    if condition.needs_integers or condition.input not in rules.types:
+        kinds = "biu" if condition.needs_integers else "biuf"
         yield from _required(f"x.dtype.kind in '{kinds}'", rule_of_elements(condition))
     columns = [*(condition.columns or ())]
     if columns:
@@ -137,6 +137,8 @@ def _lines_of_elements(
         yield "x = x[..., :1] - x[..., 1:]"
         least = "x.min()"
         greatest = "x.max()"
+    for number in condition.also or ():
+        yield f"x = x[x != {number}]"
     low, high = _ends(condition, size_texts)
     # The least is compared with the greatest as that fails for NaN, even without ends.
     test = f"x.size == 0 or {low}{least} <= {greatest}{high}"

@@ -136,7 +136,8 @@ def _ends_of(
 ) -> tuple[AnySize | None, AnySize | None]:
     """Return the ends of a condition on elements, numbers or open sizes.
 
-    None for an open end, and for an expression of which a size is not known.
+    The numbers in `also` are between them, too. None stands for an open end, and for an
+    expression of which a size is not known.
     """
     ends: list[AnySize | None] = [condition.low, condition.high]
     expressions = (condition.low_expression, condition.high_expression)
@@ -146,6 +147,9 @@ def _ends_of(
         with suppress(KeyError):
             ends[side] = size_from(expression, sizes)
     low, high = ends
+    for number in condition.also or ():
+        low = None if low is None else lesser(low, number)
+        high = None if high is None else larger(high, number)
     return low, high
 
 

@@ -589,6 +589,26 @@ def test_a_comparison_tells_nothing_of_numbers_that_providers_order_otherwise() 
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("[0..9]", "[9]", "[0..8] and [9]"),
+        ("[0..9]", "[0]", "[1..9] and [0]"),
+        ("[9]", "[0..9]", "[9] and [0..8]"),
+        ("[0..9, 9..12]", "[9]", "[0..8, 10..12] and [9]"),
+        ("[0..9]", "[5]", "[0..9] and [5]"),
+        # Each element of the first may be beside any element of the second.
+        ("[0..9]", "[0, 9]", "[0..9] and [0, 9]"),
+        ("FLOAT [0..9]", "FLOAT [9]", "[0.0..9.0] and [9.0]"),
+        ("INT64 [0..9]", "INT64 [9] nan", "[0..9] and [9] nan"),
+    ],
+)
+def test_a_value_that_equals_no_number_at_its_end_ends_beside_it(
+    first: str, second: str, expected: str
+) -> None:
+    assert shown(where_compared("Equal", False, v(first), v(second))) == expected
+
+
+@pytest.mark.parametrize(
     ("larger", "smaller", "is_strict", "expected"),
     [
         ("[2..9]", "[1..5]", True, "[2..4] and [3..5]"),

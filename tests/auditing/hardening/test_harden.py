@@ -21,6 +21,7 @@ from onnx import (
     parser,
 )
 from rings import by_ring
+from sizes_of_one import recorded_nodes
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises
@@ -256,6 +257,19 @@ g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }""")
     assert "Shape" not in operators
     assert "Min" in operators
     assert [*fixed.graph.input] == [*model.graph.input]
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_under_directml_a_size_of_1_is_read_as_the_provider_reads_it(
+    is_static: bool,
+) -> None:
+    for row in recorded_nodes():
+        shapes = {} if is_static else {"data": row.data, "indices": row.indices}
+        hardened = og.harden(row.model(is_static), "directml", shapes=shapes)
+        session: Any = onnxruntime.InferenceSession(hardened.SerializeToString())
+        for run in row.runs:
+            (output,) = session.run(None, row.inputs(run))
+            assert output.ravel().tolist() == run.of(is_static), (row, run)
 
 
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
