@@ -1,7 +1,8 @@
 """How far the lengths and the positions of an attention with a cache reach.
 
-A GroupQueryAttention (com.microsoft) keeps the keys of earlier tokens. Its lengths
-count them, so they are bounded by the sizes of several inputs and by each other.
+A GroupQueryAttention and a SparseAttention (com.microsoft) keep the keys of earlier
+tokens. Their lengths count them, so they are bounded by the sizes of several inputs and
+by each other.
 """
 
 from __future__ import annotations
@@ -44,13 +45,43 @@ def size_at(value: Bounds | None, axis: int) -> AnySize | None:
     return sizes[axis] if -len(sizes) <= axis < len(sizes) else None
 
 
-def group_query_limits(call: Call, name: str) -> Limits:
-    """Return the numbers that an input of a GroupQueryAttention may hold.
+def limits_of(call: Call, name: str) -> Limits | None:
+    """Return the numbers that an input of an attention with a cache may hold.
 
     Args:
         call: The operation.
         name: The input, as the operator's definition has it.
+
+    Returns:
+        None if only the size of an axis limits the input.
     """
+    if call.operator == "GroupQueryAttention":
+        return _of_group_query(call, name)
+    if call.operator == "SparseAttention" and not name.startswith("block"):
+        return _of_sparse(call, name)
+    return None
+
+
+def _of_sparse(call: Call, name: str) -> Limits:
+    """Return the numbers that a length of a SparseAttention may hold."""
+    queries = size_at(call.x, 1)
+    past = size_at(call.of(3), 2)
+    ends = size_at(call.of(5), 1)
+    low, high = _total(call, 7)
+    if queries is None or past is None or ends is None:
+        return _UNKNOWN
+    # Case 1: all tokens. The cache and the blocks have room.
+    if name == "total_sequence_length":
+        blocks = ends - 1
+        room = blocks * call.attributes["sparse_block_size"]
+        return _cut(Limits(queries, past + 1, True), room + 1)
+    # Case 2: the tokens of a row. Those of the first prompt may be padded.
+    least = 1 if low == high == queries else queries
+    return Limits(least, low + 1, low == high)
+
+
+def _of_group_query(call: Call, name: str) -> Limits:
+    """Return the numbers that an input of a GroupQueryAttention may hold."""
     queries = size_at(call.x, 1)
     past: AnySize | None = 0
     if call.has(3) is not None:
@@ -73,9 +104,9 @@ def group_query_limits(call: Call, name: str) -> Limits:
     return _of_positions(call, queries, rows) if is_rotary else _UNKNOWN
 
 
-def _total(call: Call) -> tuple[AnySize, AnySize]:
-    """Return the least and the greatest number of all tokens."""
-    low, high = call.of(6).whole.tolist()
+def _total(call: Call, position: int = 6) -> tuple[AnySize, AnySize]:
+    """Return the least and the greatest number of all tokens, from an input."""
+    low, high = call.of(position).whole.tolist()
     return low, high
 
 

@@ -21,14 +21,19 @@ from onnxgather.auditing.algebra.bounds import (
     FLOATS,
     INTEGERS,
     Bounds,
+    bounds_of_array,
     elements_of,
     hull,
     interval,
     unknown,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size
-from onnxgather.auditing.operators.cache_limits import group_query_limits, size_at
+from onnxgather.auditing.operators.cache_limits import limits_of, size_at
 from onnxgather.auditing.operators.calls import Call
+from onnxgather.auditing.operators.tree_features import (
+    features_of,
+    leaves_have_features,
+)
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
 
@@ -42,8 +47,11 @@ class IndexInput(Struct, frozen=True):
 
     name: str
     """As the operator's definition has it."""
-    position: int
-    data: int
+    position: int = 0
+    """An attribute has none."""
+    is_attribute: bool = False
+    """Whether it is an attribute, not an input."""
+    data: int = 0
     """The position of the input that is indexed."""
     axis: int = 0
     """The axis that is indexed, or the first axis of a tuple."""
@@ -51,6 +59,8 @@ class IndexInput(Struct, frozen=True):
     """The attribute that gives the axis where it is not the default above."""
     from_end: bool = False
     """Whether indices below 0 count from the end of the axis."""
+    least: int = 0
+    """The least index in range, where none counts from the end."""
     is_tuple: bool = False
     """Whether each row of the last axis is one index into several axes."""
     column: int | None = None
@@ -64,14 +74,28 @@ class IndexInput(Struct, frozen=True):
     """Whether the input must hold the size itself."""
     ignored: str = ""
     """The attribute with a number that stands for no index."""
+    padding: int | None = None
+    """A number that may stand behind the indices, where it is not read."""
     used: int | None = None
     """The position of an input that says how many numbers of the last axis are read;
     None where all are."""
 
     def value_in(self, operation: Operation) -> str:
-        """Return the name of the value of an operation; "" if the input is left out."""
+        """Return the name of the value of an operation.
+
+        Returns:
+            "" if the input is left out, and for an attribute.
+        """
         names = operation.inputs
-        return names[self.position] if self.position < len(names) else ""
+        if self.is_attribute or self.position >= len(names):
+            return ""
+        return names[self.position]
+
+    def is_given(self, operation: Operation) -> bool:
+        """Return whether an operation does not leave it out."""
+        if self.is_attribute:
+            return self.name in operation.attributes
+        return bool(self.value_in(operation))
 
     def axis_of(self, operation: Operation) -> int:
         """Return the axis in an operation, which may count from the end."""
@@ -113,7 +137,7 @@ def operator_of(operation: Operation) -> IndexOperator | None:
     if row is None or not operation.outputs:
         return None
     # An operation that leaves out every input of indices has none.
-    is_given = any(index_input.value_in(operation) for index_input in row.inputs)
+    is_given = any(index_input.is_given(operation) for index_input in row.inputs)
     return row if is_given else None
 
 
@@ -123,13 +147,14 @@ def inputs_of(operation: Operation) -> list[IndexInput]:
     if row is None:
         return []
     return [
-        index_input for index_input in row.inputs if index_input.value_in(operation)
+        index_input for index_input in row.inputs if index_input.is_given(operation)
     ]
 
 
 def given_indices(operation: Operation) -> list[str]:
     """Return the names of the values that hold the indices of an operation."""
-    return [index_input.value_in(operation) for index_input in inputs_of(operation)]
+    names = [index_input.value_in(operation) for index_input in inputs_of(operation)]
+    return [name for name in names if name]
 
 
 class Coordinate(Struct, frozen=True):
@@ -190,6 +215,8 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         if ignored is not None:
             value, bounds_by_column = _without(value, ignored)
+        else:
+            ignored = index_input.padding
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
             is_constant = _is_constant(value, low == high)
             from_end = index_input.from_end and (allow_negative or is_constant)
@@ -228,29 +255,34 @@ def _lowest_of(
     call: Call, index_input: IndexInput, size: AnySize | None, from_end: bool
 ) -> AnySize:
     """Return the least index in range of an axis."""
-    if call.operator == "GroupQueryAttention":
-        return group_query_limits(call, index_input.name).low
+    limits = limits_of(call, index_input.name)
+    if limits is not None:
+        return limits.low
     if size is None:
         return 0
     if index_input.is_size:
         return size - 1
-    return -size if from_end else 0
+    return -size if from_end else index_input.least
 
 
 def _is_exact(
     call: Call, index_input: IndexInput, value: Bounds, ignored: int | None
 ) -> bool:
     """Return whether the operator surely refuses an index that is out of range."""
-    if call.operator == "GroupQueryAttention":
-        return group_query_limits(call, index_input.name).is_exact
+    limits = limits_of(call, index_input.name)
+    if limits is not None:
+        return limits.is_exact
+    if index_input.is_attribute:
+        return not leaves_have_features(call.operation)
     # Numbers that are not read may be out of range.
     if index_input.used is not None:
         return _used_count(call, index_input) is not None
     # Without a cache of beams, the length is not always read.
     if call.operator == "MultiHeadAttention":
         return call.has(9) is not None
-    # Of a large value it is not known which elements are ignored.
-    return ignored is None or value.is_exact
+    # Of a large value, and of padding, it is not known which elements are ignored.
+    is_certain = value.is_exact and index_input.padding is None
+    return ignored is None or is_certain
 
 
 def _is_constant(value: Bounds, is_exact: bool) -> bool:
@@ -271,6 +303,8 @@ def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:
 
     Where an input that counts is left out, the positions are the indices.
     """
+    if index_input.is_attribute:
+        return bounds_of_array("INT64", features_of(call.operation))
     value = call.has(index_input.position)
     if value is not None and index_input.used is not None:
         return _first_of(value, _used_count(call, index_input))
@@ -366,8 +400,14 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
         return _depth(call)
     if operator == "MaxUnpool":
         return _unpooled(call)
-    if operator == "GroupQueryAttention":
-        return group_query_limits(call, index_input.name).size
+    if operator == "RestorePadding":  # an index counts the tokens of all sequences
+        return elements_of(call.of(1).sizes)
+    if index_input.name == "slot_mapping":  # and the places of all blocks
+        cache = call.has(index_input.data)
+        return elements_of([size_at(cache, 0), size_at(cache, 1)])
+    limits = limits_of(call, index_input.name)
+    if limits is not None:
+        return limits.size
     # How many elements a sequence has is not known.
     if operator.startswith("Sequence"):
         return None
@@ -379,6 +419,8 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
     length: AnySize | None = 1
     if index_input.is_length or index_input.is_size:
         length = 0
+    elif index_input.name == "block_col_indices":  # the data is the ends of the blocks
+        length = 2
     elif operator == "TensorScatter":
         if call.attributes.get("mode") == "circular":  # it wraps around the end
             return INTEGERS["INT64"][1] + 1
