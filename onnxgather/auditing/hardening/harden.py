@@ -335,8 +335,7 @@ def _becomes_counted(gather: AuditedGather) -> bool:
         return False
     operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
     for (_, name), operator in INDEX_OPERATORS.items():
-        counts_from_end = any(given.from_end for given in operator.inputs)
-        if name in operators and not counts_from_end:
+        if name in operators and not operator.counts_from_end:
             return True
     return False
 

@@ -118,6 +118,11 @@ class IndexOperator(Struct, frozen=True):
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
 
+    @property
+    def counts_from_end(self) -> bool:
+        """Return whether an index below 0 may count from the end."""
+        return any(index_input.from_end for index_input in self.inputs)
+
 
 _ROWS = (
     files("onnxgather.auditing.operators").joinpath("index_operators.json").read_bytes()

@@ -101,11 +101,14 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
     contract = og.audit(made.model, shapes=shapes(made)).contract
     under = only(og.audit(made.model, shapes=shapes(made), assume=contract)).range
     assert (under.state, under.found, under.input) == ("proved", None, None)
-    if made.op == "TensorScatter" and onnxruntime.__version__.startswith("1.24."):
+    is_new = "1.24.4 has no such operator" in made.row.providers.get("cpu", "")
+    if not made.opens or (is_new and onnxruntime.__version__ == "1.24.4"):
         with pytest.raises(
-            Exception, match="Could not find an implementation for TensorScatter"
+            Exception, match=r"Could not find an implementation|is not a registered"
         ):
             session(made.model)
+        return
+    if made.op == "SparseAttention":  # see test_index_outcomes.py
         return
     whole = session(made.model)
     for k in range(2):
@@ -314,7 +317,7 @@ def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
     given = {
         name: array.ravel()[:2].shape for name, array in JUDGED[name].inputs.items()
     }
-    assert only(og.audit(made, shapes=given)).range.state in ("not-proved", "proved-if")
+    assert only(og.audit(made, shapes=given)).range.state != "proved"
 
 
 @pytest.mark.parametrize("count", [2, 16, 17, 18])
