@@ -493,7 +493,8 @@ def _limit_of(
     if rule == "zero" and operation.is_gather:
         return "zero"
     # Other inputs hold positions and segments, of which no row has a meaning.
-    is_row = input_number == 0 and operation.operator != "RotaryEmbedding"
+    holds_positions = operation.operator.endswith("RotaryEmbedding")
+    is_row = input_number == 0 and not holds_positions
     return rule if isinstance(rule, int) and is_row else "clamp"
 
 
