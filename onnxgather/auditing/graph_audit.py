@@ -358,12 +358,6 @@ def _record(
         if 0 in sizes:
             index_range = replace(index_range, why=EMPTY)
     has_own_name = name_counts[operation.name] == 1
-    # Indices in an attribute have no name.
-    index_values = [
-        (scope, name)
-        for scope, operation in calls
-        for name in given_indices(operation)[:1]
-    ]
     return AuditedGather(
         node=operation.label if has_own_name else operation.outputs[0],
         output_name=operation.outputs[0],
@@ -373,7 +367,12 @@ def _record(
         data=data,
         indices=indices,
         output=output,
-        constant_indices=all(scope.is_constant(name) for scope, name in index_values),
+        # Indices in an attribute have no name.
+        constant_indices=all(
+            scope.is_constant(name)
+            for scope, operation in calls
+            for name in given_indices(operation)[:1]
+        ),
         descriptor=to_dict(descriptor) if descriptor else None,
         refused=rules[0] if rules else None,
         feature_level=minimum_feature_level(descriptor) if descriptor else None,

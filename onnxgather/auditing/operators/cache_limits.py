@@ -67,15 +67,17 @@ def _of_sparse(call: Call, name: str) -> Limits:
     queries = size_at(call.x, 1)
     past = size_at(call.of(3), 2)
     ends = size_at(call.of(5), 1)
-    low, high = _total(call, 7)
-    if queries is None or past is None or ends is None:
+    rows = _rotary_rows(call, 9)
+    if queries is None or past is None or ends is None or rows is None:
         return _UNKNOWN
-    # Case 1: all tokens. The cache and the blocks have room.
+    # Case 1: all tokens. The cache, the blocks and the rotary tables have room.
     if name == "total_sequence_length":
         blocks = ends - 1
         room = blocks * call.attributes["sparse_block_size"]
-        return _cut(Limits(queries, past + 1, True), room + 1)
+        limits = _cut(Limits(queries, past + 1, True), room + 1)
+        return _cut(limits, rows + 1)
     # Case 2: the tokens of a row. Those of the first prompt may be padded.
+    low, high = _total(call, 7)
     least = 1 if low == high == queries else queries
     return Limits(least, low + 1, low == high)
 
@@ -92,8 +94,7 @@ def _of_group_query(call: Call, name: str) -> Limits:
     if queries is None or past is None or not queries >= 1:
         return _UNKNOWN
 
-    is_rotary = bool(call.attributes.get("do_rotary"))
-    rows = size_at(call.has(7), 0) if is_rotary else _GREATEST
+    rows = _rotary_rows(call, 7)
     if rows is None:
         return _UNKNOWN
     if name == "total_sequence_length":
@@ -101,7 +102,14 @@ def _of_group_query(call: Call, name: str) -> Limits:
         return _cut(limits, rows + 1)
     if name == "seqlens_k":
         return _cut(_of_lengths(call, queries, past), rows)
+    is_rotary = call.attributes.get("do_rotary")
     return _of_positions(call, queries, rows) if is_rotary else _UNKNOWN
+
+
+def _rotary_rows(call: Call, position: int) -> AnySize | None:
+    """Return the rows of a rotary table; a great number where none is used."""
+    is_rotary = call.attributes.get("do_rotary")
+    return size_at(call.has(position), 0) if is_rotary else _GREATEST
 
 
 def _total(call: Call, position: int = 6) -> tuple[AnySize, AnySize]:

@@ -215,8 +215,7 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
             continue
         first_axis = index_input.axis_of(call.operation)
         # The number of an input that stands for no index.
-        number = call.attributes.get(index_input.ignored)
-        ignored = None if number is None else int(number)
+        ignored = call.attributes.get(index_input.ignored)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         if ignored is not None:
             value, bounds_by_column = _without(value, ignored)
@@ -324,9 +323,12 @@ def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:
 def _used_count(call: Call, index_input: IndexInput) -> int | None:
     """Return how many numbers of the last axis are read; None if it is not known."""
     counts = None if index_input.used is None else call.has(index_input.used)
-    if counts is None:
-        return None
-    low, high = counts.whole.tolist()
+    return None if counts is None else _number_in(counts)
+
+
+def _number_in(value: Bounds) -> int | None:
+    """Return the number that all elements of a value are; None if it is not known."""
+    low, high = value.whole.tolist()
     return low if low == high and isinstance(low, int) else None
 
 
@@ -402,7 +404,7 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
     x = call.x  # each of the operators requires it
     operator = call.operator
     if operator == "OneHot":
-        return _depth(call)
+        return _number_in(call.of(1))
     if operator == "MaxUnpool":
         return _unpooled(call)
     if operator == "RestorePadding":  # an index counts the tokens of all sequences
@@ -435,12 +437,6 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
     if size is None or length is None:
         return None
     return size + 1 - length
-
-
-def _depth(call: Call) -> AnySize | None:
-    """Return the depth of a OneHot; None where it is not a known number."""
-    low, high = call.of(1).whole.tolist()
-    return low if low == high and isinstance(low, int) else None
 
 
 def _rotated_length(call: Call, x: Bounds) -> AnySize | None:

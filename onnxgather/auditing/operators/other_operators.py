@@ -28,10 +28,8 @@ _KNOWN_DOMAINS = (
 class _OtherOperators(msgspec.Struct, frozen=True):
     """The operators of com.microsoft with integers that are no indices of the table."""
 
-    without_integers: tuple[str, ...]
-    """Those that accept no integers."""
     without_indices: Mapping[str, Sequence[str]]
-    """Those of which no integer is an index, by what the integers are."""
+    """Those of which no integer is an index, by what their integers are."""
     lengths_or_mask: Mapping[str, int]
     """Those with an input that is a mask unless it has one axis, and its position."""
     not_judged: Mapping[str, Sequence[int]]
@@ -47,10 +45,9 @@ OTHER_OPERATORS = msgspec.json.decode(
 )
 
 _LISTED = {
-    *OTHER_OPERATORS.without_integers,
     *chain(*OTHER_OPERATORS.without_indices.values()),
     *OTHER_OPERATORS.not_judged,
-    *(operator for _, operator in INDEX_OPERATORS),
+    *(operator for domain, operator in INDEX_OPERATORS if domain == "com.microsoft"),
 }
 
 

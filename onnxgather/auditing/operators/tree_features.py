@@ -15,7 +15,7 @@ from onnxgather.core.model.network import Operation
 def features_of(operation: Operation) -> Array:
     """Return the feature of each node of a tree ensemble, 0 for a leaf without one."""
     features = np.array(operation.attributes["nodes_featureids"])
-    is_unused = _is_leaf(operation, features) & (features < 0)
+    is_unused = _is_leaf(operation) & (features < 0)
     return np.where(is_unused, 0, features)
 
 
@@ -24,15 +24,16 @@ def leaves_have_features(operation: Operation) -> bool:
 
     Whether that feature must be in range depends on `quirks.FEATURES_OF_LEAVES`.
     """
-    features = np.array(operation.attributes["nodes_featureids"])
-    return bool((_is_leaf(operation, features) & (features > 0)).any())
+    of_leaves = features_of(operation)[_is_leaf(operation)]
+    return bool(of_leaves.any())
 
 
-def _is_leaf(operation: Operation, features: Array) -> Array:
+def _is_leaf(operation: Operation) -> Array:
     """Return which nodes of a tree ensemble are leaves."""
+    count = len(operation.attributes["nodes_featureids"])
     modes = operation.attributes.get("nodes_modes", ())
     # The nodes of a TreeEnsemble (ai.onnx.ml 5) are no leaves. ONNX Runtime refuses
     # an ensemble that has not a mode for each node.
-    if len(modes) != len(features):
-        return np.zeros(features.shape, bool)
+    if len(modes) != count:
+        return np.zeros(count, bool)
     return np.array([mode == "LEAF" for mode in modes], bool)

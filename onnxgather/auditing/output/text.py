@@ -150,8 +150,10 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
     if audit.contract.get("no_negative"):
         yield "assumes       an index below 0 is out of range, but for constants"
         return
-    rows = [INDEX_OPERATORS[gather.domain, gather.op] for gather in audit.gathers]
-    counts_from_end = any(row.counts_from_end for row in rows)
+    counts_from_end = any(
+        INDEX_OPERATORS[gather.domain, gather.op].counts_from_end
+        for gather in audit.gathers
+    )
     conditions = audit.contract.get("conditions", ())
     if counts_from_end and any(map(_allows_negative, conditions)):
         yield "assumes       an index below 0 counts from the end"

@@ -28,7 +28,8 @@ LEFT = {made.op: name for name, made in MODELS.items() if made.row.hardened == "
 RUNNING = [
     op
     for op, name in LEFT.items()
-    if MODELS[name].opens and op not in ("TensorScatter", "Attention", "SparseAttention")
+    if MODELS[name].opens
+    and op not in ("TensorScatter", "Attention", "SparseAttention")
 ]
 """Those that run on each version, and of which inputs can be made."""
 
