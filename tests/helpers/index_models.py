@@ -459,7 +459,7 @@ def sparse_attention(which: str, new: int = 1) -> IndexModel:
 
 def _paged(which: str) -> IndexModel:
     cache = _f(4, 8, 1, 16).astype(np.float16)
-    inputs = {name: cache[0, :5, 0] for name in ("q", "k", "v")}
+    inputs: dict[str, Any] = dict.fromkeys(("q", "k", "v"), cache[0, :5, 0])
     inputs |= {"past_k": cache, "past_v": cache, "ends": _i32(0, 2, 5)}
     inputs |= {"past": _i32(3, 4), "table": _i32([0, 1], [2, -1])}
     inputs |= dict.fromkeys(["cos", "sin"])

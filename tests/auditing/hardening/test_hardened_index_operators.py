@@ -18,9 +18,17 @@ from onnxgather.core.model.own import drop_entries
 
 MODELS = {made.name: made for made in index_models()}
 
-CLAMPED = ["GatherND Microsoft", "ArrayFeatureExtractor", "CropAndResize"]
-if onnxruntime.__version__ != "1.24.4":  # which has no such operators
-    CLAMPED += ["GatherPacked", "MRotaryEmbedding time"]
+NEW = (
+    () if onnxruntime.__version__ == "1.24.4" else ("GatherPacked", "MRotaryEmbedding")
+)
+"""The operators that the oldest ONNX Runtime has not."""
+
+CLAMPED = [
+    name
+    for name, made in MODELS.items()
+    if made.op in ("ArrayFeatureExtractor", "CropAndResize", *NEW)
+    or name == "GatherND Microsoft"
+]
 
 LEFT = {made.op: name for name, made in MODELS.items() if made.row.hardened == "leave"}
 """A model of each operator that is left, by the operator."""

@@ -21,6 +21,7 @@ from index_models import (
     tree_ensemble,
     without_positions,
 )
+from onnx_graphs import constant, written
 from rings import one_quick_in
 
 import onnxgather as og
@@ -252,8 +253,62 @@ def test_a_sparse_attention_runs_in_range_and_fails_out_of_range(which: str) -> 
     if onnxruntime.__version__ == "1.24.4":  # it reads and writes foreign memory
         return
     for index in made.outside:
-        with pytest.raises(Exception, match="out of|exceed|no less than|must be 0"):
+        with pytest.raises(Exception, match=r"out of|exceed|no less than|must be 0"):
             bound_run(made.model, made.with_index(index))
+
+
+BLOCKS = "0, 0, 1, 1, 2, 1, 2, 3"
+
+
+@pytest.mark.parametrize(
+    ("state", "runs", "blocks", "new", "total", "tokens", "rows"),
+    [
+        ("proved", True, BLOCKS, 1, 60, 60, 0),
+        ("not-proved", True, f"{BLOCKS}, -1", 1, 60, 60, 0),
+        ("not-proved", False, "0, 0, 1, 1, 2, 1, 2, -1", 1, 60, 60, 0),
+        # a later token
+        ("proved", True, BLOCKS, 3, 60, 3, 0),
+        ("out-of-range", False, BLOCKS, 3, 60, 2, 0),
+        # the first prompt
+        ("proved", True, BLOCKS, 20, 20, 1, 0),
+        ("out-of-range", False, BLOCKS, 20, 20, 0, 0),
+        ("out-of-range", False, BLOCKS, 20, 20, 21, 0),
+        # rotary tables
+        ("proved", True, BLOCKS, 1, 60, 60, 60),
+        ("out-of-range", False, BLOCKS, 1, 60, 60, 59),
+    ],
+)
+def test_a_sparse_attention_runs_where_it_is_proved(
+    state: str, runs: bool, blocks: str, new: int, total: int, tokens: int, rows: int
+) -> None:
+    count = len(blocks.split(","))
+    tables = ", tables, tables" if rows else ""
+    made = written(
+        f"""
+        (float[1, {new}, 32] x, float[1, 2, 64, 16] past_k,
+         float[1, 2, 64, 16] past_v) => (float[1, {new}, 32] y0)
+        <int32[1, 5] ends = {{0, 1, 3, 5, 8}}, int32[1, {count}] blocks = {{{blocks}}},
+         int32[1] total = {{{total}}}, int32[1] tokens = {{{tokens}}}>
+        {{
+            y0, y1, y2 = com.microsoft.SparseAttention <num_heads = 2,
+                kv_num_heads = 2, sparse_block_size = 16, do_rotary = {int(rows > 0)}>
+                (x, x, x, past_k, past_v, ends, blocks, total, tokens{tables})
+        }}
+        """,
+        constant("tables", np.ones((rows, 8), np.float32)),
+    )
+    made.opset_import.add(domain="com.microsoft", version=1)
+    (gather,) = og.audit(made, levels=()).gathers
+    assert gather.range.state == state
+    if onnxruntime.__version__ == "1.24.4":  # it reads and writes foreign memory
+        return
+    past = np.zeros((1, 2, 64, 16), np.float32)
+    inputs = {"x": np.ones((1, new, 32), np.float32), "past_k": past, "past_v": past}
+    if runs:
+        assert bound_run(made, inputs).shape == (1, new, 32)
+    else:
+        with pytest.raises(Exception, match=r"out of|no less than"):
+            bound_run(made, inputs)
 
 
 @pytest.mark.parametrize("op", sorted(op for _, op in TREES))

@@ -93,6 +93,12 @@ FACTS = other_operators.OTHER_OPERATORS
 ROWS = other_operators.INDEX_OPERATORS
 
 
+def test_an_operator_of_another_domain_is_not_that_of_a_table() -> None:
+    assert names(model([node("LSTM", ["x", "ids"], "y", domain="my.domain")], INPUTS))
+    made = node("Scatter", ["x", "ids"], "y", domain="com.microsoft")
+    assert names(model([made], INPUTS)) == ["Scatter"]
+
+
 def test_no_operator_is_in_two_tables() -> None:
     rows = [op for domain, op in ROWS if domain == "com.microsoft"]
     harmless = [*chain(*FACTS.without_indices.values())]
@@ -156,7 +162,7 @@ def integer_inputs(or_floats: bool = False) -> set[tuple[str, str, int, str]]:
         # Its operators are ONNX's own with other layouts.
         domain = schema.domain.replace("com.ms.internal.nhwc", "")
         for position, given in enumerate(schema.inputs):
-            name = getattr(given, "typeStr", None) or given.type_str
+            name = str(getattr(given, "typeStr", "") or given.type_str)
             types = types_by_name.get(name, name)
             if "tensor(int" not in types and "tensor(uint" not in types:
                 continue
@@ -199,7 +205,7 @@ def test_each_integer_input_is_in_a_table() -> None:
 
 
 NO_FEATURES = {
-    "numbers of nodes, trees and targets, which ONNX Runtime checks as it opens a model": """
+    "a node, a tree or a target, which ONNX Runtime checks as it opens a model": """
         class_ids class_nodeids class_treeids leaf_targetids nodes_falsenodeids
         nodes_nodeids nodes_treeids nodes_truenodeids target_ids target_nodeids
         target_treeids tree_roots
