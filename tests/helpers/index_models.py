@@ -425,7 +425,7 @@ def _recurrent_with_attention(which: str) -> IndexModel:
 
 def sparse_attention(which: str, new: int = 1) -> IndexModel:
     """A model of SparseAttention, whose cache is the memory of its outputs, too."""
-    block, room, total = 16, 64, 60
+    block, room, total = 16, 62, 60
     random = np.random.default_rng(8)
 
     def values(*shape: int) -> Any:

@@ -456,6 +456,16 @@ def test_a_feature_of_a_large_tree_ensemble_is_found() -> None:
     assert (found.value, found.at, found.count) == (4, (ELEMENTS + 1,), 1)
 
 
+def test_a_row_has_at_most_as_many_tokens_as_there_surely_are_in_all() -> None:
+    made = MODELS["SparseAttention total"].model
+
+    def is_proved(most: int) -> bool:
+        ranges = {"total": (40, 60), "tokens": (1, most)}
+        return only(og.audit(made, ranges=ranges, levels=())).range.state == "proved"
+
+    assert [is_proved(40), is_proved(41)] == [True, False]
+
+
 def test_the_unmapped_page_of_a_cache_is_no_index_from_the_end() -> None:
     made = MODELS["PagedAttention table"].model
     assert "assumes       an index below 0 counts from the end" not in told(made)
