@@ -72,8 +72,7 @@ def _of_sparse(call: Call, name: str) -> Limits:
         return _UNKNOWN
     # Case 1: all tokens. The cache, the blocks and the rotary tables have room.
     if name == "total_sequence_length":
-        blocks = ends - 1
-        room = blocks * call.attributes["sparse_block_size"]
+        room = (ends - 1) * call.attributes["sparse_block_size"]
         limits = _cut(Limits(queries, past + 1, True), room + 1)
         return _cut(limits, rows + 1)
     # Case 2: the tokens of a row. Those of the first prompt may be padded.
@@ -102,8 +101,9 @@ def _of_group_query(call: Call, name: str) -> Limits:
         return _cut(limits, rows + 1)
     if name == "seqlens_k":
         return _cut(_of_lengths(call, queries, past), rows)
-    is_rotary = call.attributes.get("do_rotary")
-    return _of_positions(call, queries, rows) if is_rotary else _UNKNOWN
+    if not call.attributes.get("do_rotary"):
+        return _UNKNOWN
+    return _of_positions(call, queries, rows)
 
 
 def _rotary_rows(call: Call, position: int) -> AnySize | None:

@@ -43,7 +43,7 @@ leaves them as they are, or has nothing to do, as the operator takes any index."
 
 
 class IndexInput(Struct, frozen=True):
-    """An input of an operator that holds indices."""
+    """An input, or an attribute, of an operator that holds indices."""
 
     name: str
     """As the operator's definition has it."""
@@ -147,7 +147,7 @@ def operator_of(operation: Operation) -> IndexOperator | None:
 
 
 def inputs_of(operation: Operation) -> list[IndexInput]:
-    """Return the inputs of an operation that hold indices and are not left out."""
+    """Return what holds indices of an operation and is not left out."""
     row = operator_of(operation)
     if row is None:
         return []

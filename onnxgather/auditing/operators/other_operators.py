@@ -19,8 +19,13 @@ from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.core.model.network import Operation, Scope
 
 _KNOWN_DOMAINS = (
-    *("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"),
-    *("ai.onnx.training", "com.microsoft.nchwc", "com.ms.internal.nhwc"),
+    "",
+    "ai.onnx.ml",
+    "ai.onnx.preview",
+    "ai.onnx.preview.training",
+    "ai.onnx.training",
+    "com.microsoft.nchwc",
+    "com.ms.internal.nhwc",
 )
 """The domains of which each operator is known; the last two are ONNX Runtime's own."""
 
