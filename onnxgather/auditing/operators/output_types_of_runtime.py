@@ -88,8 +88,7 @@ def _of_sizes(sizes: OutputSizes) -> Bounds:
 # Elements side by side.
 
 
-@typed("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Trilu")
-@typed("MRotaryEmbedding", "RotaryEmbedding")
+@typed("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Trilu", "RotaryEmbedding")
 @typed("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax")
 @typed("LayerNormalization", "SimplifiedLayerNormalization", domain="")
 def _same(call: Call) -> Sequence[OpenType]:

@@ -91,16 +91,8 @@ def same_cases() -> Iterator[Case]:
     positions = np.zeros((2, 3), np.int64)
     for sizes in ((2, 3, 8), (2, 2, 3, 4)):
         inputs = [f(*sizes), positions, f(5, 2), f(5, 2)]
-        more: dict[str, Any] = {"num_heads": 2} if len(sizes) == 3 else {}
+        more = {"num_heads": 2} if len(sizes) == 3 else {}
         yield MS, "RotaryEmbedding", inputs, more, 1
-        if not onnxruntime.__version__.startswith("1.24."):
-            inputs[1] = np.zeros((3, 2, 3), np.int64)
-            more = {
-                "num_heads": 2,
-                "mrope_section": [1, 1, 0],
-                "rotary_embedding_dim": 4,
-            }
-            yield MS, "MRotaryEmbedding", inputs, more, 1
 
 
 def broadcast_cases() -> Iterator[Case]:
