@@ -24,6 +24,7 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
+from onnxgather.auditing.operators.tree_features import features_of
 from onnxgather.auditing.proof.conditions import Search
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
 from onnxgather.auditing.proof.earlier import EarlierGraph
@@ -363,7 +364,6 @@ def _record(
         if 0 in sizes:
             index_range = replace(index_range, why=EMPTY)
     has_own_name = name_counts[operation.name] == 1
-    index_values = [(scope, given_indices(operation)[0]) for scope, operation in calls]
     return AuditedGather(
         node=operation.label if has_own_name else operation.outputs[0],
         output_name=operation.outputs[0],
@@ -373,7 +373,12 @@ def _record(
         data=data,
         indices=indices,
         output=output,
-        constant_indices=all(scope.is_constant(name) for scope, name in index_values),
+        # Indices in an attribute have no name.
+        constant_indices=all(
+            scope.is_constant(name)
+            for scope, operation in calls
+            for name in given_indices(operation)[:1]
+        ),
         descriptor=to_dict(descriptor) if descriptor else None,
         refused=rules[0] if rules else None,
         feature_level=minimum_feature_level(descriptor) if descriptor else None,
@@ -469,7 +474,9 @@ def _index_arrays(
         coordinates = list(group)
         high = coordinates[0].high
         array = None
-        if index_input.value_in(call.operation):
+        if index_input.is_attribute:
+            array = features_of(call.operation)
+        elif index_input.value_in(call.operation):
             array = arrays[index_input.position]
         elif isinstance(high, int):  # the operator counts the positions itself
             array = np.arange(high + 1)

@@ -335,8 +335,7 @@ def _becomes_counted(gather: AuditedGather) -> bool:
         return False
     operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
     for (_, name), operator in INDEX_OPERATORS.items():
-        counts_from_end = any(given.from_end for given in operator.inputs)
-        if name in operators and not counts_from_end:
+        if name in operators and not operator.counts_from_end:
             return True
     return False
 
@@ -494,7 +493,8 @@ def _limit_of(
     if rule == "zero" and operation.is_gather:
         return "zero"
     # Other inputs hold positions and segments, of which no row has a meaning.
-    is_row = input_number == 0 and operation.operator != "RotaryEmbedding"
+    holds_positions = operation.operator.endswith("RotaryEmbedding")
+    is_row = input_number == 0 and not holds_positions
     return rule if isinstance(rule, int) and is_row else "clamp"
 
 

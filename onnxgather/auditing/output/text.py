@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
+from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
@@ -149,7 +150,13 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
         yield f"assumes       {audit.assumes}"
     if audit.contract.get("no_negative"):
         yield "assumes       an index below 0 is out of range, but for constants"
-    elif any(map(_allows_negative, audit.contract.get("conditions", ()))):
+        return
+    counts_from_end = any(
+        INDEX_OPERATORS[gather.domain, gather.op].counts_from_end
+        for gather in audit.gathers
+    )
+    conditions = audit.contract.get("conditions", ())
+    if counts_from_end and any(map(_allows_negative, conditions)):
         yield "assumes       an index below 0 counts from the end"
 
 

@@ -192,7 +192,8 @@ def _is_surely_outside(
     """
     value = coordinate.value
     name = coordinate.input.value_in(operation)
-    if not value.is_exact and not scope.is_constant(name):
+    is_constant = coordinate.input.is_attribute or scope.is_constant(name)
+    if not value.is_exact and not is_constant:
         return False
     if coordinate.is_within or not coordinate.is_exact:
         return False

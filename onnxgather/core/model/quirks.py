@@ -425,6 +425,15 @@ SKIPPED_STATISTICS = Quirk(
     ("auditing.operators.output_types_of_runtime._skip_normalization",),
     versions=("1.24.4",),
 )
+FEATURES_OF_LEAVES = Quirk(
+    "features of leaves",
+    "It refuses a tree whose leaf has a feature that the input has not, though a leaf "
+    "reads none.",
+    "disabled",
+    "With such a leaf a tree is neither proved nor out of range.",
+    ("auditing.operators.tree_features.leaves_have_features",),
+    versions=("1.24.4",),
+)
 SCALARS_OF_ANY_SHAPE = Quirk(
     "scalars of any shape",
     "It accepts any shape for an input that has no dimension.",
