@@ -279,8 +279,9 @@ def audit_model(
         given_texts += map(str, shape_conditions)
         for name, shape in unranked.items():
             given_texts.append(f"the shape of {name} is {shape}")
-    for gather in gathers.values():
-        contract = contract.joined(gather.range.conditions)
+    contract = contract.joined_with_each(
+        gather.range.conditions for gather in gathers.values()
+    )
 
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract.joined(shape_conditions)

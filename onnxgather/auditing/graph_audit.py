@@ -289,7 +289,9 @@ class _Stage:
             raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
         if proof.state != "not-proved":
             return proof
-        conditions = self._search.conditions(scope, operation)
+        searched = self._search.conditions(scope, operation)
+        proof = replace(proof, limit=searched.limit)
+        conditions = searched.conditions
         if not conditions:
             return proof
         # The contract stays as it is if no inputs meet both.

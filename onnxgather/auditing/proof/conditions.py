@@ -5,15 +5,17 @@ A proof leaves *rooms*: numbers that must be at least 0, such as
 
 - If a room depends on open sizes, its condition is read off: `seq` is at most 512.
 - If it depends on the values of inputs, ranges are tried. They start narrow (`STARTS`),
-  and each grows for as long as the proof holds.
+  and each grows for as long as the proof holds. The ends are tried first that are right
+  if an index moves as far as its value.
 
-A trial computes anew only the values between the inputs and the indices.
+A trial computes anew only the values between the inputs and the indices. Gathers with
+the same values before their indices, such as those in a body, share their trials.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,9 @@ MOST_OPERATIONS = 200
 """No ranges are tried for a gather with more operations than this before it."""
 
 MOST_TRIED = 30_000
+"""After so many computed values no more trials of a gather begin."""
+
+MOST_TRIED_OF_ALL = 500_000
 """After so many computed values no more trials of a network begin."""
 
 FARTHEST_FROM_SIZE = 2**20
@@ -61,6 +66,8 @@ Interval = tuple[Any, Any]
 ValueRanges = dict[str, list[Interval]]
 """The range of each value: one interval, or one for each column of the last axis."""
 
+_TrialKey = tuple[tuple[str, tuple[Interval, ...]], ...]
+"""The ranges of a trial, which compare."""
 
 LIMITS_TRIED: dict[str, tuple[float, float]] = {
     **INTEGERS,
@@ -91,6 +98,15 @@ class _Outcome(Struct, frozen=True):
     """What the proof still asks of sizes."""
 
 
+class Searched(Struct, frozen=True):
+    """What a search found for a gather."""
+
+    conditions: tuple[Condition, ...]
+    """The conditions under which the gather is proved; empty if no simple ones do."""
+    limit: str | None
+    """The limit that ended the search, as a clause; None if none did."""
+
+
 class Search:
     """Finds conditions for the gathers of a network whose bounds are known."""
 
@@ -100,6 +116,16 @@ class Search:
         self._ranges = ranges
         self._open_sizes = open_sizes(network)
         self._values_left = MOST_TRIED
+        """How many values the trials of the gather may still compute."""
+        self._values_left_of_all = MOST_TRIED_OF_ALL
+        """Likewise, of all gathers."""
+        self._limit: str | None = None
+        """The limit that ended the search for the gather."""
+        self._path_of_trials: _Path | None = None
+        self._trials = dict[_TrialKey, Ranges]()
+        """The bounds of the trials with the same path, by their ranges."""
+        self._places = {name: place for place, name in enumerate(self._main.inputs)}
+        """The places of the inputs in their order."""
         self._producers = dict[str, int]()
         """The operation of the main graph, by its number, that computes a value."""
         self._callers = dict[Scope, int]()
@@ -112,11 +138,15 @@ class Search:
                     self._callers[scope] = number
         self._always_run = set(_scopes_that_run(self._main))
 
-    def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
-        """Return the conditions under which a gather is proved.
+    def conditions(self, scope: Scope, gather: Operation) -> Searched:
+        """Return the conditions under which a gather is proved."""
+        self._values_left = MOST_TRIED
+        self._limit = None
+        conditions = self._conditions(scope, gather)
+        return Searched(conditions, self._limit)
 
-        The result is empty if no simple conditions prove it.
-        """
+    def _conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
+        """Return the conditions, which are empty if no simple ones prove the gather."""
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
@@ -132,8 +162,8 @@ class Search:
         # Case 2: ranges of values prove it.
         for outcome in self._outcomes(scope, gather):
             conditions = self._conditions_of(scope, gather, outcome)
-            # The budget ended within a search, so ends may be wrong.
-            if self._values_left < 0:
+            # The search ended within a trial, so ends may be wrong.
+            if self._limit is not None:
                 return ()
             if conditions is not None:
                 return (*conditions, *outcome.sizes)
@@ -236,14 +266,37 @@ class Search:
 
     def _changed(self, path: _Path, trial: ValueRanges) -> Ranges | None:
         """Return the bounds of a trial; None if there were too many trials."""
-        if self._values_left < 0:
+        if path != self._path_of_trials:
+            self._path_of_trials = path
+            self._trials.clear()
+        key = tuple((name, tuple(intervals)) for name, intervals in trial.items())
+        changed = self._trials.get(key)
+        if changed is not None:
+            return changed
+        if not self._may_try():
             return None
         bounds = {
             name: self._bounds(name, intervals) for name, intervals in trial.items()
         }
         changed = self._ranges.again(self._main, path.operations, bounds)
-        self._values_left -= changed.computed
+        self._count(changed)
+        self._trials[key] = changed
         return changed
+
+    def _may_try(self) -> bool:
+        """Return whether one more trial may begin; else note the limit."""
+        if self._values_left < 0:
+            what = "the search for conditions"
+            self._limit = f"{what} ended after {MOST_TRIED:,} computed values"
+        elif self._values_left_of_all < 0:
+            what = "the search for conditions of all gathers"
+            self._limit = f"{what} ended after {MOST_TRIED_OF_ALL:,} computed values"
+        return self._limit is None
+
+    def _count(self, changed: Ranges) -> None:
+        """Count the values that a trial computed."""
+        self._values_left -= changed.computed
+        self._values_left_of_all -= changed.computed
 
     def _grown(
         self, scope: Scope, gather: Operation, path: _Path, starts: ValueRanges
@@ -259,13 +312,15 @@ class Search:
         def holds(trial: ValueRanges) -> bool:
             return self._try(scope, gather, path, trial) == wanted
 
+        likely = self._likely_growth(scope, gather, path, starts)
         trial = dict(starts)
         for name in list(trial):
             others = {other: trial[other] for other in trial if other != name}
-            if holds(others):  # any value of it will do
+            # Any value of it will do. Without ranges, nothing is proved.
+            if others and holds(others):
                 trial = others
                 continue
-            widest = self._widest_interval(name, others, trial[name][0], holds)
+            widest = self._widest_interval(name, others, trial[name][0], holds, likely)
             trial = others | {name: [widest]}
             is_difference = name in path.differences
             columns = (
@@ -289,10 +344,18 @@ class Search:
         others: ValueRanges,
         start: Interval,
         holds: Callable[[ValueRanges], bool],
+        likely: Interval,
     ) -> Interval:
         """Return the widest interval of a value that still proves.
 
         The high end grows first.
+
+        Args:
+            name: The value.
+            others: The ranges of other values.
+            start: The interval that grows.
+            holds: Whether ranges prove.
+            likely: As of `_likely_growth`.
         """
         _, high = start
         lowest, highest = self._limits(name)
@@ -304,6 +367,7 @@ class Search:
             start,
             (lowest, highest),
             _with_own(holds, others, name),
+            likely,
         )
 
     def _widest_from_size(
@@ -336,13 +400,34 @@ class Search:
         start: Interval,
         limits: tuple[float, float],
         holds: Callable[[Interval], bool],
+        likely: Interval = (0, 0),
     ) -> Interval:
         """Return the widest interval of numbers for which `holds` is true."""
         low, high = start
         lowest, highest = limits
-        high = _farthest(high, highest, lambda n: holds((low, n)))
-        low = -_farthest(-low, -lowest, lambda n: holds((-n, high)))
+        below, above = likely
+        # Where an index falls as its value grows, the ends are the other way round.
+        likely_highs = [high + above, high + below]
+        likely_lows = [below - low, above - low]
+        high = _farthest(high, highest, lambda n: holds((low, n)), likely_highs)
+        low = -_farthest(-low, -lowest, lambda n: holds((-n, high)), likely_lows)
         return low, high
+
+    def _likely_growth(
+        self, scope: Scope, gather: Operation, path: _Path, starts: ValueRanges
+    ) -> Interval:
+        """Return how far ranges grow below and above if an index moves as its value."""
+        first_trial = self._changed(path, starts)
+        if first_trial is None:
+            return 0, 0
+        rooms_below: list[int] = []
+        rooms_above: list[int] = []
+        for coordinate in first_trial.coordinates(scope, gather):
+            # A trial that proves knows the size.
+            if coordinate.size is not None:
+                rooms_below.append(low_of(coordinate.low - coordinate.lowest))
+                rooms_above.append(low_of(coordinate.size - 1 - coordinate.high))
+        return min(rooms_below, default=0), min(rooms_above, default=0)
 
     def _columns_that_matter(
         self, name: str, trial: ValueRanges, holds: Callable[[ValueRanges], bool]
@@ -605,7 +690,7 @@ class Search:
     ) -> bool:
         """Return whether an index surely leaves its axis with numbers as some sizes."""
         operations = self._operations_before(gather)
-        if operations is None or self._values_left < 0:
+        if operations is None or not self._may_try():
             return False
         sizes = {**self._ranges.sizes, **fixed}
         values: dict[str, Bounds] = {}
@@ -615,7 +700,7 @@ class Search:
                 value = _within(value, trial[name])
             values[name] = value
         changed = self._ranges.anew(self._main, operations, values)
-        self._values_left -= changed.computed
+        self._count(changed)
         return self._leaves_surely(changed, scope, gather)
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
@@ -730,7 +815,6 @@ class Search:
             with_differences: Whether a difference of two columns of an input stands
                 for what leads to it.
         """
-        nothing = _Path([], [], {})
         caller = self._callers.get(scope)
         on_path: set[int] = set()
         if caller is None:
@@ -742,8 +826,6 @@ class Search:
         visited: set[str] = set()
         differences: dict[str, ColumnDifference] = {}
         while waiting:
-            if len(on_path) > MOST_OPERATIONS:
-                return nothing
             name = waiting.pop()
             if name in visited or self._ranges.value(self._main, name).is_exact:
                 continue
@@ -758,15 +840,18 @@ class Search:
                     differences[name] = difference
                     continue
             on_path.add(producer)
+            if len(on_path) > MOST_OPERATIONS:
+                why = f"more than {MOST_OPERATIONS} operations lead to the indices"
+                self._limit = f"no conditions were searched, as {why}"
+                return _Path([], [], {})
             waiting.extend(taken(operation))
-        if len(on_path) > MOST_OPERATIONS:
-            return nothing
 
         types = self._main.types
+        inputs = sorted(visited & self._places.keys(), key=self._places.__getitem__)
         names = [
             name
-            for name in (*self._main.inputs, *differences)
-            if name in visited and types[name].data_type in LIMITS_TRIED
+            for name in (*inputs, *differences)
+            if types[name].data_type in LIMITS_TRIED
         ]
         operations = [self._main.operations[number] for number in sorted(on_path)]
         return _Path(names, operations, differences)
@@ -824,20 +909,39 @@ def _ends_as_fields(own: Interval, limits: tuple[float, float]) -> dict[str, Any
     return fields
 
 
-def _farthest(start: float, last: float, holds: Callable[[float], bool]) -> float:
+def _farthest(
+    start: float,
+    last: float,
+    holds: Callable[[float], bool],
+    likely: Iterable[float] = (),
+) -> float:
     """Return the largest number up to `last` for which `holds` is true.
 
-    It is true for `start`. The step doubles from there on; near an end, the interval is
-    halved.
+    It is true for `start`. A likely number is the largest one if it holds and the next
+    one does not. From the largest one that holds, the step doubles; near an end, the
+    interval is halved.
     """
-    if holds(last):
-        return last
-    if last == math.inf:
-        return _farthest(start, FARTHEST, holds)
     good = start
-    bad = last
+    bad = math.inf
+    for number in likely:
+        for tried in (number, number + 1):
+            # Case 1: what was tried already decides it.
+            if not good < tried < min(bad, last):
+                continue
+            # Case 2: it is tried.
+            if holds(tried):
+                good = tried
+            else:
+                bad = tried
+    if bad == math.inf:
+        if holds(last):
+            return last
+        if last == math.inf:
+            return _farthest(good, FARTHEST, holds)
+        bad = last
+    first = good
     while bad - good > 1:
-        step = good - start + 1
+        step = good - first + 1
         tried = good + step
         if good + 2 * step >= bad:  # a doubled step would pass the end
             tried = (good + bad) // 2
