@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
-from onnxgather.auditing.algebra.sizes import low_of
+from onnxgather.auditing.algebra.sizes import Comparisons, comparing, low_of
 from onnxgather.auditing.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, capture
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
@@ -118,8 +118,9 @@ def audit_graph(
     def refine(source: SizesFrom) -> Ranges:
         # What a run shows of the file need not hold of another graph.
         earlier = file.stages.get(source) if file and source != "run" else None
-        stage = _Stage(network, source, captured, contract, earlier)
-        _refine(gathers, stage, all_calls, file is None)
+        with comparing() as comparisons:
+            stage = _Stage(network, source, captured, contract, earlier, comparisons)
+            _refine(gathers, stage, all_calls, file is None)
         bounds = stage.bounds
         stages[source] = EarlierGraph(network.main, bounds)
         return bounds
@@ -250,6 +251,7 @@ class _Stage:
         captured: Captured,
         contract: Contract,
         earlier: EarlierGraph | None,
+        comparisons: Comparisons,
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
         allow_empty = contract.assumes != NOT_EMPTY
@@ -257,6 +259,7 @@ class _Stage:
         self._source = source
         self._captured = captured
         self._contract = contract
+        self._comparisons = comparisons
         self.bounds = ranges_of(
             network,
             contract.conditions,
@@ -290,7 +293,7 @@ class _Stage:
         if proof.state != "not-proved":
             return proof
         searched = self._search.conditions(scope, operation)
-        proof = replace(proof, limit=searched.limit)
+        proof = replace(proof, limit=searched.limit or self._comparisons.limit)
         conditions = searched.conditions
         if not conditions:
             return proof
