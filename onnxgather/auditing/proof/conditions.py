@@ -45,7 +45,7 @@ MOST_OPERATIONS = 200
 MOST_TRIED = 30_000
 """After so many computed values no more trials of a gather begin."""
 
-MOST_TRIED_OF_ALL = 500_000
+MOST_TRIED_OF_ALL = 300_000
 """After so many computed values no more trials of a network begin."""
 
 FARTHEST_FROM_SIZE = 2**20
@@ -82,7 +82,9 @@ class _Path(Struct, frozen=True):
     names: list[str]
     """The values whose ranges are tried: inputs, and differences of columns."""
     operations: list[Operation]
-    """The operations between them and the indices."""
+    """The operations of the main graph between them and the indices."""
+    in_bodies: set[Operation]
+    """The operations in bodies that lead to the indices."""
     differences: Mapping[str, ColumnDifference]
     """The differences among the names."""
 
@@ -128,14 +130,15 @@ class Search:
         """The places of the inputs in their order."""
         self._producers = dict[str, int]()
         """The operation of the main graph, by its number, that computes a value."""
-        self._callers = dict[Scope, int]()
-        """The operation of the main graph whose body holds a scope."""
+        self._around = dict[Scope, tuple[Scope, Operation]]()
+        """The operation whose body a scope is, and the scope of the operation."""
         for number, operation in enumerate(self._main.operations):
             for output in operation.outputs:
                 self._producers[output] = number
-            for body in operation.bodies.values():
-                for scope in body.scopes():
-                    self._callers[scope] = number
+        for scope in self._main.scopes():
+            for operation in scope.operations:
+                for body in operation.bodies.values():
+                    self._around[body] = scope, operation
         self._always_run = set(_scopes_that_run(self._main))
 
     def conditions(self, scope: Scope, gather: Operation) -> Searched:
@@ -278,7 +281,9 @@ class Search:
         bounds = {
             name: self._bounds(name, intervals) for name, intervals in trial.items()
         }
-        changed = self._ranges.again(self._main, path.operations, bounds)
+        changed = self._ranges.again(
+            self._main, path.operations, bounds, path.in_bodies
+        )
         self._count(changed)
         self._trials[key] = changed
         return changed
@@ -815,13 +820,14 @@ class Search:
             with_differences: Whether a difference of two columns of an input stands
                 for what leads to it.
         """
-        caller = self._callers.get(scope)
         on_path: set[int] = set()
-        if caller is None:
+        in_bodies: set[Operation] = set()
+        if scope not in self._around:
             waiting = given_indices(gather)
         else:
-            on_path.add(caller)
-            waiting = list(taken(self._main.operations[caller]))
+            in_bodies, caller = self._leading_in_bodies(scope, gather)
+            on_path.add(self._producers[caller.outputs[0]])
+            waiting = list(taken(caller))
 
         visited: set[str] = set()
         differences: dict[str, ColumnDifference] = {}
@@ -843,7 +849,7 @@ class Search:
             if len(on_path) > MOST_OPERATIONS:
                 why = f"more than {MOST_OPERATIONS} operations lead to the indices"
                 self._limit = f"no conditions were searched, as {why}"
-                return _Path([], [], {})
+                return _Path([], [], set(), {})
             waiting.extend(taken(operation))
 
         types = self._main.types
@@ -854,7 +860,40 @@ class Search:
             if types[name].data_type in LIMITS_TRIED
         ]
         operations = [self._main.operations[number] for number in sorted(on_path)]
-        return _Path(names, operations, differences)
+        return _Path(names, operations, in_bodies, differences)
+
+    def _leading_in_bodies(
+        self, scope: Scope, gather: Operation
+    ) -> tuple[set[Operation], Operation]:
+        """Return the operations in bodies that lead to a gather in a body.
+
+        The other result is the operation of the main graph that has the body.
+        """
+        # What leads to the outputs of a body may lead to the state of a loop.
+        waiting = [(scope, name) for name in taken(gather)]
+        around: set[Operation] = set()
+        caller = gather
+        while scope is not self._main:
+            waiting += [(scope, name) for name in scope.outputs]
+            scope, caller = self._around[scope]
+            around.add(caller)
+            waiting += [(scope, name) for name in caller.inputs]
+
+        leading: set[Operation] = set()
+        while waiting:
+            scope, name = waiting.pop()
+            owner = scope.owner(name)
+            if owner is None or owner is self._main:
+                continue
+            operation = self._ranges.producer(owner, name)
+            if operation is None or operation in leading:
+                continue
+            leading.add(operation)
+            waiting += [(owner, used) for used in taken(operation)]
+            for body in operation.bodies.values():
+                for inner in body.scopes():
+                    leading.update(inner.operations)
+        return leading | around, caller
 
     def _limits(self, name: str) -> tuple[float, float]:
         return LIMITS_TRIED[self._main.types[name].data_type]
