@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from shlex import quote
 
 from msgspec import Struct, field
@@ -282,9 +283,13 @@ def audit_model(
         given_texts += map(str, shape_conditions)
         for name, shape in unranked.items():
             given_texts.append(f"the shape of {name} is {shape}")
-    contract = contract.joined_with_each(
-        gather.range.conditions for gather in gathers.values()
-    )
+    own_conditions = [gather.range.conditions for gather in gathers.values()]
+    joined = contract.joined(chain.from_iterable(own_conditions))
+    # One by one where some exclude others.
+    if joined is contract:
+        for conditions in own_conditions:
+            joined = joined.joined(conditions)
+    contract = joined
 
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract.joined(shape_conditions)

@@ -292,9 +292,9 @@ class _Stage:
             raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
         if proof.state != "not-proved":
             return proof
-        searched = self._search.conditions(scope, operation)
-        proof = replace(proof, limit=searched.limit or self._comparisons.limit)
-        conditions = searched.conditions
+        conditions = self._search.conditions(scope, operation)
+        limit = self._search.limit or self._comparisons.limit
+        proof = replace(proof, limit=limit)
         if not conditions:
             return proof
         # The contract stays as it is if no inputs meet both.

@@ -34,7 +34,7 @@ EXACT_IN_FLOAT = 2**24
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
 
-MOST_COMPARED = 2_000_000
+MOST_COMPARED = 500_000
 """After so many terms the comparisons of a model use no more known inequalities."""
 
 _order = itertools.count()
@@ -400,22 +400,13 @@ def _is_proved(size: Size, comparisons: Comparisons) -> bool:
 
 def _shifted(size: Size) -> Mapping[Monomial, int]:
     """Return the terms if each symbol stands for what it is above its least number."""
-    shifted: dict[Monomial, int] = {}
+    shifted: AnySize = 0
     for monomial, count in size.terms.items():
-        products: dict[Monomial, int] = {(): count}
+        term: AnySize = count
         for symbol in monomial:
-            longer: dict[Monomial, int] = {}
-            for product, amount in products.items():
-                # The symbols of a product stay in their order.
-                with_symbol = (*product, symbol)
-                longer[with_symbol] = longer.get(with_symbol, 0) + amount
-                if symbol.low:
-                    least = amount * symbol.low
-                    longer[product] = longer.get(product, 0) + least
-            products = longer
-        for product, amount in products.items():
-            shifted[product] = shifted.get(product, 0) + amount
-    return shifted
+            term = term * (Size({(symbol,): 1}) + symbol.low)
+        shifted = shifted + term
+    return terms_of(shifted)
 
 
 def _cancelling(size: Size) -> Iterable[tuple[Size, AnySize]]:

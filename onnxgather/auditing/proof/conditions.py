@@ -8,8 +8,7 @@ A proof leaves *rooms*: numbers that must be at least 0, such as
   and each grows for as long as the proof holds. The ends are tried first that are right
   if an index moves as far as its value.
 
-A trial computes anew only the values between the inputs and the indices. Gathers with
-the same values before their indices, such as those in a body, share their trials.
+A trial computes anew only the values between the inputs and the indices.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from onnxgather.auditing.algebra.bounds import (
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
-from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -66,8 +65,6 @@ Interval = tuple[Any, Any]
 ValueRanges = dict[str, list[Interval]]
 """The range of each value: one interval, or one for each column of the last axis."""
 
-_TrialKey = tuple[tuple[str, tuple[Interval, ...]], ...]
-"""The ranges of a trial, which compare."""
 
 LIMITS_TRIED: dict[str, tuple[float, float]] = {
     **INTEGERS,
@@ -100,15 +97,6 @@ class _Outcome(Struct, frozen=True):
     """What the proof still asks of sizes."""
 
 
-class Searched(Struct, frozen=True):
-    """What a search found for a gather."""
-
-    conditions: tuple[Condition, ...]
-    """The conditions under which the gather is proved; empty if no simple ones do."""
-    limit: str | None
-    """The limit that ended the search, as a clause; None if none did."""
-
-
 class Search:
     """Finds conditions for the gathers of a network whose bounds are known."""
 
@@ -117,15 +105,12 @@ class Search:
         self._main = network.main
         self._ranges = ranges
         self._open_sizes = open_sizes(network)
+        self.limit: str | None = None
+        """The limit that ended the last search, as a clause; None if none did."""
         self._values_left = MOST_TRIED
         """How many values the trials of the gather may still compute."""
         self._values_left_of_all = MOST_TRIED_OF_ALL
         """Likewise, of all gathers."""
-        self._limit: str | None = None
-        """The limit that ended the search for the gather."""
-        self._path_of_trials: _Path | None = None
-        self._trials = dict[_TrialKey, Ranges]()
-        """The bounds of the trials with the same path, by their ranges."""
         self._places = {name: place for place, name in enumerate(self._main.inputs)}
         """The places of the inputs in their order."""
         self._producers = dict[str, int]()
@@ -141,15 +126,13 @@ class Search:
                     self._around[body] = scope, operation
         self._always_run = set(_scopes_that_run(self._main))
 
-    def conditions(self, scope: Scope, gather: Operation) -> Searched:
-        """Return the conditions under which a gather is proved."""
-        self._values_left = MOST_TRIED
-        self._limit = None
-        conditions = self._conditions(scope, gather)
-        return Searched(conditions, self._limit)
+    def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
+        """Return the conditions under which a gather is proved.
 
-    def _conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
-        """Return the conditions, which are empty if no simple ones prove the gather."""
+        The result is empty if no simple conditions prove it.
+        """
+        self._values_left = MOST_TRIED
+        self.limit = None
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
@@ -166,7 +149,7 @@ class Search:
         for outcome in self._outcomes(scope, gather):
             conditions = self._conditions_of(scope, gather, outcome)
             # The search ended within a trial, so ends may be wrong.
-            if self._limit is not None:
+            if self.limit is not None:
                 return ()
             if conditions is not None:
                 return (*conditions, *outcome.sizes)
@@ -269,13 +252,6 @@ class Search:
 
     def _changed(self, path: _Path, trial: ValueRanges) -> Ranges | None:
         """Return the bounds of a trial; None if there were too many trials."""
-        if path != self._path_of_trials:
-            self._path_of_trials = path
-            self._trials.clear()
-        key = tuple((name, tuple(intervals)) for name, intervals in trial.items())
-        changed = self._trials.get(key)
-        if changed is not None:
-            return changed
         if not self._may_try():
             return None
         bounds = {
@@ -285,18 +261,17 @@ class Search:
             self._main, path.operations, bounds, path.in_bodies
         )
         self._count(changed)
-        self._trials[key] = changed
         return changed
 
     def _may_try(self) -> bool:
         """Return whether one more trial may begin; else note the limit."""
         if self._values_left < 0:
             what = "the search for conditions"
-            self._limit = f"{what} ended after {MOST_TRIED:,} computed values"
+            self.limit = f"{what} ended after {MOST_TRIED:,} computed values"
         elif self._values_left_of_all < 0:
             what = "the search for conditions of all gathers"
-            self._limit = f"{what} ended after {MOST_TRIED_OF_ALL:,} computed values"
-        return self._limit is None
+            self.limit = f"{what} ended after {MOST_TRIED_OF_ALL:,} computed values"
+        return self.limit is None
 
     def _count(self, changed: Ranges) -> None:
         """Count the values that a trial computed."""
@@ -310,14 +285,17 @@ class Search:
 
         What the proof asks of sizes stays as it is.
         """
-        wanted = self._try(scope, gather, path, starts)
+        first_trial = self._changed(path, starts)
+        if first_trial is None:
+            return None
+        wanted = self._size_conditions(first_trial, scope, gather)
         if wanted is None:
             return None
 
         def holds(trial: ValueRanges) -> bool:
             return self._try(scope, gather, path, trial) == wanted
 
-        likely = self._likely_growth(scope, gather, path, starts)
+        likely = _likely_growth(first_trial.coordinates(scope, gather))
         trial = dict(starts)
         for name in list(trial):
             others = {other: trial[other] for other in trial if other != name}
@@ -417,22 +395,6 @@ class Search:
         high = _farthest(high, highest, lambda n: holds((low, n)), likely_highs)
         low = -_farthest(-low, -lowest, lambda n: holds((-n, high)), likely_lows)
         return low, high
-
-    def _likely_growth(
-        self, scope: Scope, gather: Operation, path: _Path, starts: ValueRanges
-    ) -> Interval:
-        """Return how far ranges grow below and above if an index moves as its value."""
-        first_trial = self._changed(path, starts)
-        if first_trial is None:
-            return 0, 0
-        rooms_below: list[int] = []
-        rooms_above: list[int] = []
-        for coordinate in first_trial.coordinates(scope, gather):
-            # A trial that proves knows the size.
-            if coordinate.size is not None:
-                rooms_below.append(low_of(coordinate.low - coordinate.lowest))
-                rooms_above.append(low_of(coordinate.size - 1 - coordinate.high))
-        return min(rooms_below, default=0), min(rooms_above, default=0)
 
     def _columns_that_matter(
         self, name: str, trial: ValueRanges, holds: Callable[[ValueRanges], bool]
@@ -758,11 +720,10 @@ class Search:
         """Return what a proof asks of open sizes; None if they alone prove nothing."""
         conditions: list[Condition] = []
         for coordinate in ranges.coordinates(scope, gather):
-            if coordinate.size is None:
+            rooms = _rooms_of(coordinate)
+            if rooms is None:
                 return None
-            room_above = coordinate.size - 1 - coordinate.high
-            room_below = coordinate.low - coordinate.lowest
-            for room in (room_above, room_below):
+            for room in reversed(rooms):
                 if room >= 0:
                     continue
                 condition = self._size_condition(room)
@@ -848,7 +809,7 @@ class Search:
             on_path.add(producer)
             if len(on_path) > MOST_OPERATIONS:
                 why = f"more than {MOST_OPERATIONS} operations lead to the indices"
-                self._limit = f"no conditions were searched, as {why}"
+                self.limit = f"no conditions were searched, as {why}"
                 return _Path([], [], set(), {})
             waiting.extend(taken(operation))
 
@@ -869,15 +830,17 @@ class Search:
 
         The other result is the operation of the main graph that has the body.
         """
-        # What leads to the outputs of a body may lead to the state of a loop.
         waiting = [(scope, name) for name in taken(gather)]
         around: set[Operation] = set()
         caller = gather
         while scope is not self._main:
-            waiting += [(scope, name) for name in scope.outputs]
-            scope, caller = self._around[scope]
+            body = scope
+            scope, caller = self._around[body]
             around.add(caller)
             waiting += [(scope, name) for name in caller.inputs]
+            # The first outputs are the state of a loop, which has an input beside it.
+            state_count = len(caller.inputs) - 1
+            waiting += [(body, name) for name in body.outputs[:state_count]]
 
         leading: set[Operation] = set()
         while waiting:
@@ -935,6 +898,31 @@ def _corners_of(ranges: ValueRanges) -> Iterator[ValueRanges]:
             name: [(own[side], own[side]) for own in intervals]
             for name, intervals in ranges.items()
         }
+
+
+def _likely_growth(coordinates: Iterable[Coordinate]) -> Interval:
+    """Return how far ranges grow below and above if an index moves as its value.
+
+    Args:
+        coordinates: The coordinates of indices that are proved.
+    """
+    below: float = math.inf
+    above: float = math.inf
+    for coordinate in coordinates:
+        rooms = _rooms_of(coordinate)
+        if rooms is not None:
+            below = min(below, low_of(rooms[0]))
+            above = min(above, low_of(rooms[1]))
+    return below, above
+
+
+def _rooms_of(coordinate: Coordinate) -> tuple[AnySize, AnySize] | None:
+    """Return how far indices are from the ends below and above; None if not known."""
+    if coordinate.size is None:
+        return None
+    room_below = coordinate.low - coordinate.lowest
+    room_above = coordinate.size - 1 - coordinate.high
+    return room_below, room_above
 
 
 def _ends_as_fields(own: Interval, limits: tuple[float, float]) -> dict[str, Any]:

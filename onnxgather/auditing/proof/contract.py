@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
@@ -265,17 +264,6 @@ class Contract(
             return self
         return replace(self, conditions=both)
 
-    def joined_with_each(self, groups: Iterable[Iterable[Condition]]) -> Contract:
-        """Return the contract with more conditions.
-
-        A group of conditions is left out if it excludes what is there before it.
-        """
-        tightest = _tightest({}, self.conditions)
-        for group in groups:
-            with suppress(OnnxGatherError):
-                tightest |= _tightest(tightest, group)
-        return replace(self, conditions=tuple(tightest.values()))
-
     @property
     def plain(self) -> dict[str, Any]:
         """Return the contract as plain JSON, which is `audit.contract`."""
@@ -291,25 +279,10 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     Raises:
         OnnxGatherError: Nothing meets the conditions on a subject.
     """
-    return tuple(_tightest({}, conditions).values())
-
-
-def _tightest(
-    others: Mapping[Condition, Condition], conditions: Iterable[Condition]
-) -> dict[Condition, Condition]:
-    """Return the tightest condition for each subject of conditions.
-
-    Args:
-        others: What else holds, with a condition for each subject.
-        conditions: The conditions.
-
-    Raises:
-        OnnxGatherError: Nothing meets the conditions on a subject.
-    """
     tightest: dict[Condition, Condition] = {}
     for condition in conditions:
         subject = replace(condition, low=None, high=None, exact=False)
-        other = tightest.get(subject, others.get(subject))
+        other = tightest.get(subject)
         if other is None:
             tightest[subject] = condition
             continue
@@ -326,7 +299,7 @@ def _tightest(
             both, "high", condition, other
         )
         tightest[subject] = replace(both, exact=exact)
-    return tightest
+    return tuple(tightest.values())
 
 
 def _is_exact_at(

@@ -54,7 +54,7 @@ def asked(network: Network) -> str:
     """The conditions of the gather whose output is y."""
     search = Search(network, ranges_of(network))
     (found,) = (
-        search.conditions(scope, one).conditions
+        search.conditions(scope, one)
         for scope in network.main.scopes()
         for one in scope.operations
         if one.outputs == ("y",)
