@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -316,7 +316,7 @@ _comparisons = ContextVar[Comparisons]("comparisons")
 
 
 @contextmanager
-def comparing() -> Iterator[Comparisons]:
+def comparing() -> Generator[Comparisons]:
     """Keep the answers of comparisons until the end of the context.
 
     Elsewhere, no answer is kept.
