@@ -655,7 +655,7 @@ def test_trials_of_a_gather_leave_those_of_others_their_own(
     names = ["a", "b", "c"]
     nodes = [f"i{name} = Neg (ids)  {name} = Gather (table, i{name})" for name in names]
     made = written(f"(int64[n, m] ids) => (a) {{ {' '.join(nodes)} }}", TABLE)
-    monkeypatch.setattr(conditions, "MOST_TRIED", 10)
+    monkeypatch.setattr(conditions, "MOST_TRIED", 6)
     found = [gather.range for gather in og.audit(made, levels=()).gathers]
     assert [each.state for each in found] == ["proved-if"] * 3
     monkeypatch.setattr(conditions, "MOST_TRIED_OF_ALL", 10)
@@ -686,6 +686,27 @@ def test_the_limit_of_comparisons_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sizes, "MOST_COMPARED", 5)
     limit = "the comparisons of open sizes ended after 5 terms"
     assert one(made, levels=()).range.limit == limit
+
+
+def test_a_condition_that_excludes_others_leaves_these_as_they_are() -> None:
+    made = written(
+        """
+        (float[n] x, int64[m] ids) => (a)
+        {
+            s = Shape (x)
+            a = Gather (pair, s)
+            b = Gather (x, three)
+            c = Gather (table, ids)
+        }
+        """,
+        constant("pair", np.ones(3)),
+        constant("three", np.array(3)),
+        TABLE,
+    )
+    found = og.audit(made, levels=())
+    assert [gather.range.state for gather in found.gathers] == [IF_KEPT] * 3
+    limits = [(each["of"], each["high"]) for each in found.contract["conditions"]]
+    assert limits == [("size", 2), ("values", 3)]
 
 
 def nested_ifs(depth: int) -> str:
@@ -732,7 +753,7 @@ def test_gathers_in_nested_bodies_have_the_conditions_of_those_outside(
 def test_a_trial_in_a_body_computes_what_leads_to_the_gather_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The state of the loop, which a branch computes, leads to the gather."""
+    """The state of both loops leads to the gather, and a branch computes it."""
     others = " ".join(f"o{n} = Neg (s)" for n in range(100))
     made = written(
         f"""
@@ -746,7 +767,14 @@ def test_a_trial_in_a_body_computes_what_leads_to_the_gather_alone(
                         then_branch = g () => (a) {{ a = Abs (s) }},
                         else_branch = g () => (b) {{ b = Identity (s) }} >
                     {others}
-                    rows = Gather (table, t)
+                    u = Neg (s)
+                    again = Loop (trips, flag, u) <
+                        body = g (int64 j, bool d, int64 v) => (l, w)
+                        {{
+                            l = Identity (d)
+                            w = Identity (v)
+                            rows = Gather (table, v)
+                        }} >
                 }} >
         }}
         """,
@@ -754,7 +782,7 @@ def test_a_trial_in_a_body_computes_what_leads_to_the_gather_alone(
     )
     monkeypatch.setattr(conditions, "MOST_TRIED", 500)
     found = one(made, levels=()).range
-    in_table = replace(IN_TABLE, input="start", low=-3, exact=False)
+    in_table = replace(IN_TABLE, input="start", low=-3, high=4, exact=False)
     assert (found.conditions, found.limit) == ((in_table,), None)
 
 
