@@ -683,7 +683,7 @@ def test_the_limit_of_comparisons_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     )
     found = one(made, levels=()).range
     assert (found.state, found.limit) == ("not-proved", None)
-    monkeypatch.setattr(sizes, "MOST_COMPARED", 5)
+    monkeypatch.setattr(sizes, "MOST_TERMS_COMPARED", 5)
     limit = "the comparisons of open sizes ended after 5 terms"
     assert one(made, levels=()).range.limit == limit
 

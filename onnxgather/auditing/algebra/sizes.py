@@ -34,7 +34,7 @@ EXACT_IN_FLOAT = 2**24
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
 
-MOST_COMPARED = 500_000
+MOST_TERMS_COMPARED = 500_000
 """After so many terms the comparisons of a model use no more known inequalities."""
 
 _order = itertools.count()
@@ -305,7 +305,7 @@ class Comparisons:
     def __init__(self) -> None:
         self.answers = dict[Size, bool]()
         """Whether a size is surely at least 0."""
-        self.terms_left = MOST_COMPARED
+        self.terms_left = MOST_TERMS_COMPARED
         """How many terms the comparisons may still have."""
         self.limit: str | None = None
         """The limit that ended a comparison, as a clause; None if none did."""
@@ -380,7 +380,7 @@ def _is_proved(size: Size, comparisons: Comparisons) -> bool:
             return True
         if comparisons.terms_left < 0:
             what = "the comparisons of open sizes"
-            comparisons.limit = f"{what} ended after {MOST_COMPARED:,} terms"
+            comparisons.limit = f"{what} ended after {MOST_TERMS_COMPARED:,} terms"
             return False
         shifted = _shifted(current)
         comparisons.terms_left -= len(shifted)

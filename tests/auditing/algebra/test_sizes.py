@@ -10,8 +10,8 @@ import pytest
 from onnxgather.auditing.algebra import sizes
 from onnxgather.auditing.algebra.sizes import (
     MOST,
-    MOST_COMPARED,
     MOST_OF_INPUT,
+    MOST_TERMS_COMPARED,
     STEPS,
     AnySize,
     Size,
@@ -432,7 +432,7 @@ def test_a_comparison_is_answered_once_in_a_model() -> None:
         assert least >= 0
         left = comparisons.terms_left
         assert comparisons.answers[least] is True
-        assert left < MOST_COMPARED
+        assert left < MOST_TERMS_COMPARED
         assert least >= 0
         assert comparisons.terms_left == left
     with comparing() as others:
@@ -446,7 +446,7 @@ def test_comparisons_that_cost_too_much_end(monkeypatch: pytest.MonkeyPatch) -> 
     b: Any = size("b")
     sum_of_two = larger(N, a) + larger(M, b)
     assert sum_of_two >= a + b
-    monkeypatch.setattr(sizes, "MOST_COMPARED", 2)
+    monkeypatch.setattr(sizes, "MOST_TERMS_COMPARED", 2)
     with comparing() as comparisons:
         assert comparisons.limit is None
         assert not sum_of_two >= a + b
@@ -462,7 +462,7 @@ def test_a_comparison_makes_no_large_sizes() -> None:
     excess = larger(a, a * b - 5) - (a * b - 5)
     with comparing() as comparisons:
         assert not excess + a * b <= 2**32 + 4
-        assert MOST_COMPARED - comparisons.terms_left < 1_000
+        assert MOST_TERMS_COMPARED - comparisons.terms_left < 1_000
 
 
 def test_a_fact_cancels_a_number_that_it_does_not_divide() -> None:
