@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from shlex import quote
 
 from msgspec import Struct, field
@@ -32,6 +33,7 @@ from onnxgather.auditing.proof.contract import (
 )
 from onnxgather.auditing.proof.given_ends import GivenRange
 from onnxgather.auditing.proof.index_range import IndexRange
+from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.auditing.records import (
     Audit,
     AuditedGather,
@@ -89,6 +91,8 @@ class AuditedModel(Struct, frozen=True):
     """The audits of the graphs that ONNX Runtime makes of the model."""
     given: list[str]
     """As of `Audit`."""
+    bounds: Ranges
+    """The bounds of the values of the file, for all that was given."""
 
     @property
     def audit(self) -> Audit:
@@ -279,8 +283,13 @@ def audit_model(
         given_texts += map(str, shape_conditions)
         for name, shape in unranked.items():
             given_texts.append(f"the shape of {name} is {shape}")
-    for gather in gathers.values():
-        contract = contract.joined(gather.range.conditions)
+    own_conditions = [gather.range.conditions for gather in gathers.values()]
+    joined = contract.joined(chain.from_iterable(own_conditions))
+    # One by one where some exclude others.
+    if joined is contract:
+        for conditions in own_conditions:
+            joined = joined.joined(conditions)
+    contract = joined
 
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract.joined(shape_conditions)
@@ -303,6 +312,7 @@ def audit_model(
         contract,
         levels,
         list(dict.fromkeys(given_texts)),
+        file.bounds,
     )
 
 

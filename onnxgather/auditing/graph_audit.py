@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
-from onnxgather.auditing.algebra.sizes import low_of
+from onnxgather.auditing.algebra.sizes import Comparisons, comparing, low_of
 from onnxgather.auditing.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, capture
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
@@ -119,8 +119,9 @@ def audit_graph(
     def refine(source: SizesFrom) -> Ranges:
         # What a run shows of the file need not hold of another graph.
         earlier = file.stages.get(source) if file and source != "run" else None
-        stage = _Stage(network, source, captured, contract, earlier)
-        _refine(gathers, stage, all_calls, file is None)
+        with comparing() as comparisons:
+            stage = _Stage(network, source, captured, contract, earlier, comparisons)
+            _refine(gathers, stage, all_calls, file is None)
         bounds = stage.bounds
         stages[source] = EarlierGraph(network.main, bounds)
         return bounds
@@ -251,6 +252,7 @@ class _Stage:
         captured: Captured,
         contract: Contract,
         earlier: EarlierGraph | None,
+        comparisons: Comparisons,
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
         allow_empty = contract.assumes != NOT_EMPTY
@@ -258,6 +260,7 @@ class _Stage:
         self._source = source
         self._captured = captured
         self._contract = contract
+        self._comparisons = comparisons
         self.bounds = ranges_of(
             network,
             contract.conditions,
@@ -291,6 +294,8 @@ class _Stage:
         if proof.state != "not-proved":
             return proof
         conditions = self._search.conditions(scope, operation)
+        limit = self._search.limit or self._comparisons.limit
+        proof = replace(proof, limit=limit)
         if not conditions:
             return proof
         # What is given may be exact or not: only the ends are compared.

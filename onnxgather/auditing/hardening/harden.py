@@ -132,7 +132,8 @@ class HardenedModel(Struct, frozen=True):
     """The paths to the operations whose indices are limited, by their place and the
     first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
-    """Of the model before and after hardening, if both are known."""
+    """Of the model before and after hardening, if both are known. Where no node is
+    rewritten, they are the same."""
     weights: Weights = {}
     """The large constants, which are those of the model before hardening: memory holds
     them once."""
@@ -285,7 +286,6 @@ def hardened(
     rule = hardening_rule(out_of_range)
     plain = premises.network
     audited = audited or audit_model(premises)
-    own = ranges_of(plain, (), premises.allow_empty)  # for the sizes
     reasons_to_leave: dict[OperationKey, str] = {}
     records: dict[OperationKey, AuditedGather] = {}
     for key, scope, operation, gather in not_proved(audited):
@@ -293,10 +293,20 @@ def hardened(
         reasons_to_leave[key] = ""
         records[key] = gather
 
+    # The sizes count that no option gives. They are read where a node changes.
+    own = audited.bounds
+    all_calls = calls_of(audited.network).values()
+    is_changed = bool(records) or any(map(_cropped, all_calls))
+    if is_changed and (premises.conditions or premises.shapes):
+        own = ranges_of(plain, (), premises.allow_empty)
+
     # A limit that is not proved is no use: such nodes are left in the next round.
     counted = [key for key, gather in records.items() if _becomes_counted(gather)]
     while True:
         result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
+        if not result.rewritten:  # each node is as it was audited
+            audited_again = audited
+            break
         new_network = result.network(plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
         more_reasons: dict[OperationKey, str] = {}

@@ -351,7 +351,8 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
-        return indices_text(index_range)
+        text = indices_text(index_range)
+        return f"{text}; {index_range.limit}" if index_range.limit else text
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
         if not numbers or None in numbers:

@@ -111,6 +111,9 @@ class IndexRange(Struct, frozen=True):
     given: GivenEnd | None = None
     """What shows that an index is out of range if neither a constant nor a run does:
     an end of a given range. The conditions say where the gather is proved."""
+    limit: str | None = None
+    """The limit that ended the search for a proof or for conditions, as a clause; None
+    if none did."""
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:

@@ -617,6 +617,10 @@ def test_conditions_are_tried_over_200_operations(
     assert asked(network) == "ids: -63..64!"
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 2)
     assert asked(network) == ""
+    search = Search(network, ranges_of(network))
+    search.conditions(network.main, network.main.operations[-1])
+    why = "more than 2 operations lead to the indices"
+    assert search.limit == f"no conditions were searched, as {why}"
 
 
 def test_floats_are_tried_up_to_infinity() -> None:
@@ -648,3 +652,27 @@ def test_a_range_grows_in_steps_that_double_and_then_halve(
 
     found = conditions._farthest(0, last, holds)  # type: ignore[reportPrivateUsage]
     assert (found, numbers) == (greatest, tried)
+
+
+@pytest.mark.parametrize(
+    ("likely", "tried"),
+    [
+        ([60, 70], [60, 61]),
+        ([70, 60], [70, 60, 61]),
+        ([0, 60], [1, 60, 61]),
+        ([61, 61], [61, 1, 3, 7, 15, 31, 46, 53, 57, 59, 60]),
+        ([math.inf, -5], [100, 1, 3, 7, 15, 31, 63, 47, 55, 59, 61, 60]),
+        ([40, 80], [40, 41, 80, 42, 44, 48, 56, 68, 62, 59, 60, 61]),
+    ],
+)
+def test_the_likely_ends_of_a_range_are_tried_first(
+    likely: list[float], tried: list[int]
+) -> None:
+    numbers = list[int]()
+
+    def holds(number: int) -> bool:
+        numbers.append(number)
+        return number <= 60
+
+    found = conditions._farthest(0, 100, holds, likely)  # type: ignore[reportPrivateUsage]
+    assert (found, numbers) == (60, tried)
