@@ -109,6 +109,7 @@ class Bounds:
             wrapped an element (`quirks.CASTS_IN_A_ROW`).
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
+        is_range: Whether a Range computes the value.
     """
 
     data_type: str
@@ -117,6 +118,7 @@ class Bounds:
     nan: bool
     why: tuple[Reason, ...] = ()
     stops: tuple[str, ...] = ()
+    is_range: bool = False
     extent: Array | None = field(default=None, init=False, repr=False)
     """What `whole` has computed, if that was slow."""
 

@@ -88,8 +88,6 @@ class IndexOperator(Struct, frozen=True):
     """Those that hold indices."""
     domain: str = ""
     """"" is ONNX's own."""
-    is_function: bool = False
-    """Whether ONNX defines a function for it (`quirks.INLINED_BODIES`)."""
     providers: dict[str, str] = {}
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""

@@ -103,9 +103,6 @@ class IndexRange(Struct, frozen=True):
     """The least and the greatest index in a run with the inputs given."""
     conditions: tuple[Condition, ...] = ()
     """The conditions on the inputs under which the range is proved."""
-    level: str | None = None
-    """The level of ONNX Runtime's optimizations whose graph decides the state; None if
-    the file decides it."""
     lost: Lost | None = None
     """What lost the size of an axis that stops the proof."""
     given: GivenEnd | None = None
