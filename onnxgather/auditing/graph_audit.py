@@ -284,10 +284,12 @@ class _Stage:
             ]
             return _first_out_of_range(call, "constant", arrays)
         # Of other inputs, an index below 0 is out of range.
-        from_end = {
-            coordinate.input.position: coordinate.from_end
-            for coordinate in coordinates_of(call, not self._contract.no_negative)
-        }
+        allow_negative = not self._contract.no_negative
+        from_end: dict[int, bool] = {}
+        for coordinate in self.bounds.coordinates(scope, operation):
+            # The file counts a number of a Range from the end.
+            is_range = allow_negative and coordinate.value.is_range
+            from_end[coordinate.input.position] = coordinate.from_end or is_range
         for execution in self._captured.gathers.get(operation, ()):
             arrays = execution.inputs
             found = _first_out_of_range(

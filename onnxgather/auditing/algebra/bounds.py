@@ -109,7 +109,7 @@ class Bounds:
             wrapped an element (`quirks.CASTS_IN_A_ROW`).
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
-        is_range: Whether a Range computes the value.
+        is_range: Whether a Range computes the value, and not of constants alone.
     """
 
     data_type: str

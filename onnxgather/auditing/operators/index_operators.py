@@ -190,7 +190,11 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
             value, bounds_by_column = _without(value, ignored)
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
             is_constant = _is_constant(value, low == high)
-            from_end = index_input.from_end and (allow_negative or is_constant)
+            counts = allow_negative or is_constant
+            # ONNX Runtime makes a Slice of it (`quirks.GATHER_OF_RANGE`).
+            if call.operator == "Gather" and value.is_range:
+                counts = False
+            from_end = index_input.from_end and counts
             size = room_of(call, index_input, axis)
             coordinate = Coordinate(
                 input=index_input,

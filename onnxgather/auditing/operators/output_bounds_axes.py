@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -150,11 +149,11 @@ def _range(call: Call) -> Bounds | None:
     if lowest_delta > 0:
         low = start.whole[0]
         high = limit.whole[1] - 1
-        return replace(call.value(low, high), is_range=True)
+        return call.value(low, high)
     if highest_delta < 0:
         low = limit.whole[0] + 1
         high = start.whole[1]
-        return replace(call.value(low, high), is_range=True)
+        return call.value(low, high)
     return None
 
 

@@ -327,14 +327,15 @@ def said(gather: AuditedGather, sizes: NamedSizes) -> str:
     """Return the sentence on a gather.
 
     It says what is wrong with an index, or the bounds, the conditions or the proof; and
-    where ONNX Runtime runs no such node, if the gather is not proved.
+    where ONNX Runtime runs no such node, if nothing proves the gather.
 
     Args:
         gather: The gather.
         sizes: The places of the open sizes.
     """
     sentence = _of_indices(gather, sizes)
-    if gather.rewritten_at and not _is_proved(gather):
+    is_proved = gather.range.state in ("proved", "proved-if")
+    if gather.rewritten_at and not is_proved:
         levels = ", ".join(gather.rewritten_at)
         sentence = f"{sentence}; folded or rewritten at level {levels}"
     return sentence

@@ -64,7 +64,7 @@ WEIGHTS = 2**16
 MOST_READ = 2**26
 """Constants of integers with more elements are not read."""
 
-RELATED = {"Where"}
+RELATED = {"Where", "Range"}
 """The operators whose bounds depend on more than the bounds of their inputs."""
 
 KEPT = 2**23
@@ -206,10 +206,7 @@ class Ranges:
 
     def coordinates(self, scope: Scope, operation: Operation) -> list[Coordinate]:
         """Return the coordinates of the indices of an operation."""
-        call = self.given(scope, operation)
-        # ONNX Runtime makes a Slice of it (`quirks.GATHER_OF_RANGE`).
-        is_slice = call.operator == "Gather" and call.of(1).is_range
-        return coordinates_of(call, self._allow_negative and not is_slice)
+        return coordinates_of(self.given(scope, operation), self._allow_negative)
 
     def given(self, scope: Scope, operation: Operation) -> Call:
         """Return an operation with the bounds of its inputs."""
@@ -329,6 +326,10 @@ class Ranges:
         results = self._output_bounds(scope, typed)
         for name, value in zip(operation.outputs, results, strict=False):
             value = self._limited_difference(scope, operation, value)
+            # ONNX Runtime folds a Range of constants.
+            if operation.operator == "Range":
+                is_folded = all(map(scope.is_constant, operation.inputs))
+                value = replace(value, is_range=not is_folded)
             self._keep(scope, name, with_reasons(call, value), operation)
             self._producers[scope][name] = operation
 

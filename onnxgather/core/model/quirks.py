@@ -74,8 +74,8 @@ GATHER_OF_RANGE = Quirk(
     "Of a Gather whose indices are a Range it makes a Slice, whose ends below 0 count "
     "from the end, and which does not fail.",
     "extended",
-    "A certificate allows no end of a Range below 0, and an audit no number of it.",
-    ("proving.operators._range_of", "auditing.proof.ranges.Ranges.coordinates"),
+    "A certificate allows no end of a Range below 0, and an audit no number below 0.",
+    ("proving.operators._range_of", "auditing.operators.index_operators.coordinates_of"),
 )
 EMBEDDING_FROM_START = Quirk(
     "embedding from the start",
