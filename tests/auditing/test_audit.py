@@ -98,7 +98,6 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "found": None,
             "seen": None,
             "conditions": (msgspec.to_builtins(IN_TABLE),),
-            "level": None,
             "lost": None,
             "given": None,
         },

@@ -144,8 +144,8 @@ def test_a_gather_of_a_graph_that_runs_is_reported_beside_those_of_the_file() ->
     code, text, _ = outcome("audit m.onnx --levels none")
     assert code == 0
     assert (
-        "\nruntime       the file was audited by ONNX's specification alone: no level is"
-        " asked for\n"
+        "\nruntime       the file was audited by ONNX's specification alone: no level"
+        " is asked for\n"
     ) in text
 
 
@@ -201,8 +201,8 @@ def test_a_gather_that_is_folded_away_has_its_words() -> None:
     Path("m.onnx").write_bytes(model.SerializeToString())
     _, text, _ = outcome("audit m.onnx")
     assert text.splitlines()[2] == (
-        "    rows (Gather, main graph): index unbounded; the axis has 8 elements; folded"
-        " or rewritten at level all"
+        "    rows (Gather, main graph): index unbounded; the axis has 8 elements;"
+        " folded or rewritten at level all"
     )
 
 

@@ -65,7 +65,7 @@ class _Content(Struct, frozen=True, forbid_unknown_fields=True):
     findings: tuple[KnownFinding, ...]
 
 
-class Finding(Struct, frozen=True):
+class ModelFinding(Struct, frozen=True):
     """A gather that is not proved, or that DirectML refuses."""
 
     model: str
@@ -85,7 +85,7 @@ class Finding(Struct, frozen=True):
         return self.counts and not self.is_known
 
 
-class GatherFinding(Finding, frozen=True):
+class GatherFinding(ModelFinding, frozen=True):
     """A finding on a gather of the file, not of a graph that ONNX Runtime makes."""
 
     gather: AuditedGather
@@ -112,7 +112,7 @@ class AuditReport(Struct, frozen=True):
 
     models: Mapping[str, FinishedAudit]
     """By their paths."""
-    findings: Mapping[str, Sequence[Sequence[Finding]]]
+    findings: Mapping[str, Sequence[Sequence[ModelFinding]]]
     """Of each model the findings on each of its gathers, as `gathers_of` has them."""
     unusable: Sequence[str]
     """Why models were not audited; sentences for people."""
@@ -123,7 +123,7 @@ class AuditReport(Struct, frozen=True):
     """The paths of the command."""
 
     @property
-    def every(self) -> Iterator[Finding]:
+    def every(self) -> Iterator[ModelFinding]:
         """All findings, in the order of the models."""
         return chain.from_iterable(chain.from_iterable(self.findings.values()))
 
@@ -154,7 +154,7 @@ class Baseline(Struct, frozen=True):
 
     def findings(
         self, model: str, audit: Audit, counted: Collection[str]
-    ) -> list[list[Finding]]:
+    ) -> list[list[ModelFinding]]:
         """Return the findings on each gather of a model, as `gathers_of` has them.
 
         Args:
@@ -165,9 +165,9 @@ class Baseline(Struct, frozen=True):
         """
         path = self._path_of(model)
         sizes: NamedSizes = audit.contract["sizes"]
-        findings_by_gather = list[list[Finding]]()
+        findings_by_gather = list[list[ModelFinding]]()
         for gather in gathers_of(audit):
-            findings = list[Finding]()
+            findings = list[ModelFinding]()
             for state, sentence in _sentences(gather, sizes).items():
                 entry = KnownFinding(path, gather.place, gather.node, gather.op, state)
                 if isinstance(gather, AuditedGather) and state == "proved-if":
@@ -178,7 +178,7 @@ class Baseline(Struct, frozen=True):
                     entry = replace(entry, reason=known_entry.reason)
                 counts = state in _ALWAYS_COUNTED or state in counted
                 is_known = known_entry is not None
-                finding = Finding(model, gather, sentence, entry, counts, is_known)
+                finding = ModelFinding(model, gather, sentence, entry, counts, is_known)
                 if isinstance(gather, AuditedGather):
                     finding = GatherFinding(
                         model, gather, sentence, entry, counts, is_known

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from onnxgather.auditing.output.findings import AuditReport, Finding, GatherFinding
+from onnxgather.auditing.output.findings import AuditReport, GatherFinding, ModelFinding
 from onnxgather.auditing.output.reports import report_verdict, table
 from onnxgather.auditing.output.text import (
     LABELS,
@@ -37,7 +37,7 @@ MOST_NOTES = 8
 
 Findings = Sequence[GatherFinding]
 
-_AnyFinding = TypeVar("_AnyFinding", bound=Finding)
+_AnyFinding = TypeVar("_AnyFinding", bound=ModelFinding)
 
 
 def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
@@ -60,7 +60,7 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
             yield from lines(model, audit, every)
     else:
         for state, lines_of_state in _LINES.items():
-            of_graphs = list[Finding]()
+            of_graphs = list[ModelFinding]()
             findings = list[GatherFinding]()
             for finding in report.every:
                 if finding.entry.state != state:
@@ -79,7 +79,7 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
     yield from next_lines(audits, report.named)
 
 
-def _graph_lines(findings: Sequence[Finding], state: str) -> Iterator[str]:
+def _graph_lines(findings: Sequence[ModelFinding], state: str) -> Iterator[str]:
     """Yield the lines on gathers of graphs that ONNX Runtime makes, in a state."""
     start = f"{LABELS.get(state, ''):<13}"
     texts = list[str]()
@@ -160,7 +160,7 @@ def _alike(
     return groups.values()
 
 
-def _named_with_others(members: Sequence[Finding]) -> str:
+def _named_with_others(members: Sequence[ModelFinding]) -> str:
     """Return the first of some findings with its model, and how many more there are."""
     first = members[0]
     text = f"{printable(first.model)}: {named(first.gather)}"

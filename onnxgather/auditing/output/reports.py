@@ -13,9 +13,9 @@ from urllib.parse import quote
 from onnxgather.auditing.output.findings import (
     AuditReport,
     Baseline,
-    Finding,
     FindingState,
     GatherFinding,
+    ModelFinding,
     gathers_of,
 )
 from onnxgather.auditing.output.text import named, named_with_others, next_commands
@@ -132,7 +132,7 @@ def audit_junit(report: AuditReport) -> bytes:
 
 
 def _add_gather(
-    suite: ET.Element, model: str, name: str, findings: Sequence[Finding]
+    suite: ET.Element, model: str, name: str, findings: Sequence[ModelFinding]
 ) -> None:
     """Add the testcase of a gather to the testsuite of its model."""
     counted = [finding for finding in findings if finding.counts]
@@ -150,7 +150,7 @@ def _add_gather(
     add_testcase(suite, model, name, element, first.entry.state, texts)
 
 
-def _reason(finding: Finding) -> str:
+def _reason(finding: ModelFinding) -> str:
     """Return the sentence on a finding, with the reason in the baseline if any."""
     if finding.entry.reason:
         return f"{finding.said} ({finding.entry.reason})"
@@ -202,7 +202,7 @@ def _finding_items(report: AuditReport, is_compared: bool) -> Iterator[str]:
     states = list(LEVELS)
     findings = list(report.every)
     findings.sort(key=lambda finding: states.index(finding.entry.state))
-    groups = dict[tuple[str, ...], list[Finding]]()
+    groups = dict[tuple[str, ...], list[ModelFinding]]()
     for finding in findings:
         label: str = finding.entry.state
         if finding.is_known:
@@ -250,7 +250,7 @@ def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(finding: Finding, is_compared: bool) -> dict[str, Any]:
+def _result(finding: ModelFinding, is_compared: bool) -> dict[str, Any]:
     """Return a finding as a result of SARIF.
 
     Args:

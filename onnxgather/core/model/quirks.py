@@ -75,7 +75,10 @@ GATHER_OF_RANGE = Quirk(
     "from the end, and which does not fail.",
     "extended",
     "A certificate allows no end of a Range below 0, and an audit no number below 0.",
-    ("proving.operators._range_of", "auditing.operators.index_operators.coordinates_of"),
+    (
+        "proving.operators._range_of",
+        "auditing.operators.index_operators.coordinates_of",
+    ),
 )
 EMBEDDING_FROM_START = Quirk(
     "embedding from the start",
