@@ -203,113 +203,68 @@ def audit_levels(
                 if levels.names is None and writer.size > MOST_UNASKED:
                     result.unasked.append(TOO_LARGE)
                     return result
-                answer = writer.answer([RUNTIME_LEVELS[name] for name in names])
+                version = writer.version()
             except OnnxGatherError as error:
                 # What was asked for must be there.
                 if levels.names or levels.pythons:
                     raise
                 result.unasked.append(f"ONNX Runtime was not asked: {error}")
                 continue
-            refused = {name: answer.refused.get(RUNTIME_LEVELS[name]) for name in names}
-            opens = None in refused.values()
-            if not opens:
-                # A level may refuse what it changes (`quirks.FOLDED_FAILURE`).
-                opens = writer.refusal(DISABLED) is None
-            if not opens:
-                where = f"ONNX Runtime {answer.version}"
-                why = refused[names[0]]
-                result.unasked.append(f"{where} does not open the model: {why}")
+            levels_by_path, levels_by_refusal = writer.write(names)
+            # A level may refuse what it changes (`quirks.FOLDED_FAILURE`).
+            if not levels_by_path and writer.refusal(DISABLED) is not None:
+                where = f"ONNX Runtime {version}"
+                why = next(iter(levels_by_refusal))
+                result.unasked.append(f"{where} {why}")
                 continue
-            graphs = _Graphs(answer.version, audit_one, file, sizes)
-            graphs.add_to(result, refused, folder)
+            for path, level_names in levels_by_path.items():
+                row = RuntimeGraph(version, level_names)
+                try:
+                    audited = audit_one(_read_graph(path))
+                except OnnxGatherError as error:
+                    why = str(error).replace(path, "the graph")
+                    refused = f"runs a graph that cannot be audited: {why}"
+                    result.rows.append(replace(row, refused=refused))
+                    continue
+                open_gathers = list(_not_proved(audited, row, file, sizes))
+                count = len(audited.gathers)
+                row = replace(row, gathers=count, not_proved=open_gathers)
+                result.rows.append(row)
+                result.audited.append((level_names, audited))
+            for refused, level_names in levels_by_refusal.items():
+                row = RuntimeGraph(version, level_names, refused=refused)
+                result.rows.append(row)
     return result
 
 
-class _Graphs:
-    """The graphs that an ONNX Runtime makes of a model.
+def _not_proved(
+    audited: AuditedGraph, row: RuntimeGraph, file: AuditedGraph, sizes: NamedSizes
+) -> Iterator[GraphGather]:
+    """Yield the gathers of a graph that are not proved.
 
     Args:
-        version: Its version.
-        audit_one: As of `audit_levels`.
-        file: Likewise.
-        sizes: Likewise.
+        audited: The audit of the graph.
+        row: What is reported of the graph.
+        file: The audit of the file.
+        sizes: The places of the open sizes.
     """
-
-    def __init__(
-        self,
-        version: str,
-        audit_one: Callable[[Network], AuditedGraph],
-        file: AuditedGraph,
-        sizes: NamedSizes,
-    ) -> None:
-        self._version = version
-        self._audit_one = audit_one
-        self._sizes = sizes
-        self._badness_in_file: dict[tuple[str, str], int] = {}
-        """How bad the worst gather of the file is that has a name and an operator."""
-        for gather in file.gathers.values():
-            name = (gather.node, gather.op)
-            before = self._badness_in_file.get(name, 0)
-            self._badness_in_file[name] = max(before, badness(gather.range))
-
-    def add_to(
-        self, result: AuditedRuntimes, refused: Mapping[str, str | None], folder: str
-    ) -> None:
-        """Audit the graphs in a folder, and add them to a result.
-
-        Args:
-            result: The result.
-            refused: The levels; each with what ONNX Runtime says if it makes no
-                session.
-            folder: The folder.
-        """
-        levels_by_graph: dict[bytes, list[str]] = {}
-        path_by_graph: dict[bytes, str] = {}
-        levels_by_refusal: dict[str, list[str]] = {}
-        for level, refusal in refused.items():
-            if refusal is not None:
-                levels_by_refusal.setdefault(refusal, []).append(level)
-                continue
-            path = os.path.join(folder, f"{RUNTIME_LEVELS[level]}.onnx")
-            # Two levels often lead to the same graph.
-            digest = hashlib.sha256(Path(path).read_bytes()).digest()
-            levels_by_graph.setdefault(digest, []).append(level)
-            path_by_graph.setdefault(digest, path)
-        for digest, levels in levels_by_graph.items():
-            row = RuntimeGraph(self._version, levels)
-            path = path_by_graph[digest]
-            try:
-                audited = self._audit_one(_read_graph(path))
-            except OnnxGatherError as error:
-                reason = str(error).replace(path, "the graph")
-                sentence = f"runs a graph that cannot be audited: {reason}"
-                result.rows.append(replace(row, refused=sentence))
-                continue
-            not_proved = list(self._not_proved(audited, levels))
-            count = len(audited.gathers)
-            result.rows.append(replace(row, gathers=count, not_proved=not_proved))
-            result.audited.append((levels, audited))
-        for refusal, levels in levels_by_refusal.items():
-            sentence = f"does not open the model: {refusal}"
-            row = RuntimeGraph(self._version, levels, refused=sentence)
-            result.rows.append(row)
-
-    def _not_proved(
-        self, audited: AuditedGraph, levels: Sequence[str]
-    ) -> Iterator[GraphGather]:
-        """Yield the gathers of a graph of some levels that are not proved."""
-        for gather in audited.gathers.values():
-            if gather.range.state == "proved":
-                continue
-            in_file = self._badness_in_file.get((gather.node, gather.op), 0)
-            yield GraphGather(
-                gather.node,
-                f"{gather.place} at level {', '.join(levels)}",
-                gather.op,
-                gather.range.state,
-                sentence_of(gather, self._sizes),
-                badness(gather.range) <= in_file,
-            )
+    badness_in_file: dict[tuple[str, str], int] = {}
+    for own in file.gathers.values():
+        name = (own.node, own.op)
+        worst = max(badness(own.range), badness_in_file.get(name, 0))
+        badness_in_file[name] = worst
+    for gather in audited.gathers.values():
+        if gather.range.state == "proved":
+            continue
+        in_file = badness_in_file.get((gather.node, gather.op), 0)
+        yield GraphGather(
+            gather.node,
+            f"{gather.place} at level {', '.join(row.levels)}",
+            gather.op,
+            gather.range.state,
+            sentence_of(gather, sizes),
+            badness(gather.range) <= in_file,
+        )
 
 
 def _read_graph(path: str) -> Network:
@@ -377,6 +332,7 @@ class _Writer:
         self, network: Network, python: str, folder: str, keeps_weights: bool
     ) -> None:
         self._worker = shared_worker(python, WRITING_TIMEOUT)
+        self._folder = folder
         self._content = b""
         path: str | None = network.path
         if not network.is_file:
@@ -385,45 +341,53 @@ class _Writer:
         if path is None:
             pieces = serialized_pieces(network.proto, network.weights)
             self._content = b"".join(pieces)
-        size = _size_of(network, path, len(self._content))
-        self.size = size
+        self.size = _size_of(network, path, len(self._content))
         """The bytes of the model, with those of its external data."""
-        self._is_small = size <= SMALL_MODEL
         self._arguments = {
             "target": folder,
             "path": path and os.path.abspath(path),
             "folder": folder_of(network.path),
-            "keeps_weights": keeps_weights or _needs_weights(network, size),
+            "keeps_weights": keeps_weights or _needs_weights(network, self.size),
             "least_weight": LEAST_WEIGHT,
-            "memory": WRITING_MEMORY + COPIES * size,
+            "memory": WRITING_MEMORY + COPIES * self.size,
         }
 
-    def answer(self, levels: Sequence[int]) -> _Answer:
-        """Write the graphs of levels.
+    def version(self) -> str:
+        """Return the version of the ONNX Runtime.
 
         Raises:
             ProviderError: The program does not start, or has no ONNX Runtime with the
                 CPU provider.
         """
-        # Case 1: a small model, whose graphs are written in one go.
-        if self._is_small:
-            with suppress(NoAnswerError):
-                return self._checked(levels, self._content)
-        # Case 2: a large model, or one that ends the program at some level.
-        answer = self._checked([], b"")
-        refused: dict[int, str] = {}
-        for level in levels:
-            refusal = self.refusal(level)
-            if refusal is not None:
-                refused[level] = refusal
-        return replace(answer, refused=refused)
-
-    def _checked(self, levels: Sequence[int], content: bytes) -> _Answer:
-        answer = self._ask(levels, content)
+        answer = self._ask([], b"")
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
             raise ProviderError(_CPU.why_not_run(kind, detail))
-        return answer
+        return answer.version
+
+    def write(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Write the graphs of levels.
+
+        Returns:
+            The levels by the path of their graph, as two levels often lead to the same
+            one; and the levels without a graph, by what ONNX Runtime does.
+        """
+        levels_by_path: dict[str, list[str]] = {}
+        levels_by_refusal: dict[str, list[str]] = {}
+        path_by_digest: dict[bytes, str] = {}
+        for name in names:
+            refusal = self.refusal(RUNTIME_LEVELS[name])
+            if refusal is not None:
+                sentence = f"does not open the model: {refusal}"
+                levels_by_refusal.setdefault(sentence, []).append(name)
+                continue
+            path = os.path.join(self._folder, f"{RUNTIME_LEVELS[name]}.onnx")
+            digest = hashlib.sha256(Path(path).read_bytes()).digest()
+            path = path_by_digest.setdefault(digest, path)
+            levels_by_path.setdefault(path, []).append(name)
+        return levels_by_path, levels_by_refusal
 
     def refusal(self, level: int) -> str | None:
         """Write the graph of a level; return why there is none, or None."""
