@@ -95,6 +95,25 @@ def test_a_gather_of_a_range_that_becomes_a_slice_counts_from_the_start() -> Non
     assert (found.range.state, found.range.low) == ("not-proved", (-1,))
 
 
+RANGED = """<ir_version: 9, opset_import: ["" : 21]>
+g (float[8] t, int64 a, int64 b) => (float[M] y) <int64 one = {1}, int64 two = {-2}>
+{ r = Range(a, b, one)  [rows] y = Gather(t, r) }
+"""
+
+
+def test_only_a_range_of_constants_has_numbers_below_0() -> None:
+    model = parser.parse_model(RANGED)
+    (start, *_) = only(og.audit(model)).range.conditions
+    assert (start.input, start.low) == ("a", 0)
+    # ONNX Runtime folds a Range of constants.
+    folded = parser.parse_model(RANGED.replace("Range(a, b", "Range(two, one"))
+    assert og.audit(folded).verdict == "never"
+    # The CPU counts the index from the end, or returns other rows.
+    feeds = {"t": np.ones(8, np.float32), "a": np.array(-2), "b": np.array(1)}
+    gather = only(og.audit(model, feeds, levels=()))
+    assert (gather.range.state, gather.range.seen) == ("proved-if", (-2, 0))
+
+
 RANK = """<ir_version: 9, opset_import: ["" : 21]>
 g (float[N] x, float[N] z) => (int64 y)
 <float[1,1] one = {1.0}, int64 i = {1}>
@@ -230,6 +249,9 @@ def test_files_for_builds_have_what_a_graph_leaves_open() -> None:
     why = "indices[] is 1, a constant, on an axis of 1"
     assert code == 1
     assert f"OUT OF RANGE  a.onnx: {said} and 1 more in 2 models: {why}\n" in text
+    # The table counts the gathers of the file.
+    (row,) = [line for line in text.splitlines() if line.startswith("a.onnx ")]
+    assert row.split()[1:] == ["1", "0", "0", "0", "0", "1"]
     assert f'name="{said}"' in Path("j.xml").read_text()
     results = json.loads(Path("s.json").read_text())["runs"][0]["results"]
     assert [result["message"]["text"] for result in results] == [f"{said}: {why}"] * 2
@@ -485,6 +507,8 @@ def test_a_gather_with_another_name_in_a_graph_is_open_there(name: str) -> None:
     audited = og.audit(model)
     assert audited.verdict != "never"
     assert bool(audited.graph_gathers) != is_slice
+    if is_slice:
+        assert only(audited).range.state == "not-proved"
 
 
 MOVED = {

@@ -241,6 +241,7 @@ class Bounds:
             self.nan,
             why=self.why,
             stops=self.stops,
+            is_range=self.is_range,
         )
 
 
@@ -317,7 +318,7 @@ def interval(
             `shape` broadcasts to the sizes.
         high: The greatest number, likewise.
         nan: Whether an element may be NaN.
-        **reasons: `why` and `stops` of the value.
+        **reasons: `why`, `stops` and `is_range` of the value.
     """
     if sizes is not None and len(sizes) > AXES:
         sizes = None
