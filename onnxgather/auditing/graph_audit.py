@@ -569,21 +569,21 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
     conditions: tuple[Condition, ...] = ()
     if worst.state == "proved-if" or worst.given is not None:
         try:
-            conditions = common_conditions(ranges)
+            conditions = _common_conditions(ranges)
         except OnnxGatherError:  # no inputs meet the conditions of all calls
             if worst.given is None:
                 worst = replace(worst, state="not-proved")
     return replace(
         worst,
-        low=ends_of_all(min, [index_range.low for index_range in ranges]),
-        high=ends_of_all(max, [index_range.high for index_range in ranges]),
+        low=_ends_of_all(min, [index_range.low for index_range in ranges]),
+        high=_ends_of_all(max, [index_range.high for index_range in ranges]),
         size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
     )
 
 
-def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
-    """Return the conditions under which a gather is proved in all calls, or graphs.
+def _common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
+    """Return the conditions under which a gather is proved in all calls.
 
     There are none if no conditions prove it in one of them.
 
@@ -598,11 +598,11 @@ def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
     return tuple(tightened(conditions))
 
 
-def ends_of_all(
+def _ends_of_all(
     choose: Callable[[Sequence[int]], int],
     ends_by_call: Sequence[tuple[int | None, ...] | None],
 ) -> tuple[int | None, ...] | None:
-    """Return the ends that hold in all calls, or graphs, by the coordinates.
+    """Return the ends that hold in all calls, by the coordinates.
 
     A call without an index has no ends.
 
