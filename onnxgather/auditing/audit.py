@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from shlex import quote
 
@@ -19,7 +20,12 @@ from onnxgather.auditing.graph_audit import (
     notes_of,
     operations_of,
 )
-from onnxgather.auditing.levels import AuditedLevels, Levels, audit_levels, with_levels
+from onnxgather.auditing.levels import (
+    AuditedRuntimes,
+    Levels,
+    audit_levels,
+    with_rewritten,
+)
 from onnxgather.auditing.lost_sizes import TrialShapes, with_told_sizes
 from onnxgather.auditing.operators.other_operators import is_judged
 from onnxgather.auditing.proof.contract import (
@@ -87,7 +93,7 @@ class AuditedModel(Struct, frozen=True):
     """As of `Audit`."""
     contract: Contract
     """With the conditions that were given, and those of all gathers."""
-    levels: AuditedLevels
+    runtimes: AuditedRuntimes
     """The audits of the graphs that ONNX Runtime makes of the model."""
     given: list[str]
     """As of `Audit`."""
@@ -102,9 +108,10 @@ class AuditedModel(Struct, frozen=True):
             notes=[
                 *not_judged_texts(self.not_judged),
                 *notes_of(self.captured),
-                *self.levels.notes,
+                *self.runtimes.notes,
             ],
-            runtimes=self.levels.runtimes,
+            runtime=self.runtimes.record,
+            runtime_reason=self.runtimes.reason,
             options=self.options,
             contract=self.contract.plain,
             assumes=self.contract.assumes,
@@ -149,8 +156,8 @@ def audit(
         assume: A contract of the model, a file or a plain dict, whose conditions hold.
         allow_empty: Whether open sizes of inputs may be 0; else they are at least 1.
         levels: The levels of ONNX Runtime's optimizations whose graphs are audited too:
-            "basic", "extended", "all". () for none; None for all of them, if
-            onnxruntime is installed.
+            "basic", "extended", "all". () for none; None for that of a session, "all",
+            if onnxruntime is installed and the model has at most 1 GiB.
         runtimes: The Python interpreters of other environments, whose ONNX Runtime is
             asked for these graphs in place of the installed one.
         no_negative: Whether an index below 0 that depends on an input counts as out of
@@ -264,15 +271,8 @@ def audit_model(
 
     given = premises.given
     file = audit_graph(network, shapes, arrays, contract, given=given)
-    levels = AuditedLevels()
-    # A model without gathers needs no other graph.
-    if file.gathers:
-        levels = audit_levels(
-            network, premises.levels, shapes, arrays, contract, file, given
-        )
-    merged = with_levels(file, levels)
-    gathers = merged.gathers
-    captured = merged.captured
+    gathers = file.gathers
+    captured = file.captured
 
     given_texts = [*map(str, conditions)]
     # Proofs that rest on given sizes hold only for these sizes.
@@ -291,6 +291,16 @@ def audit_model(
             joined = joined.joined(conditions)
     contract = joined
 
+    runtimes = audit_levels(
+        network,
+        premises.levels,
+        bool(arrays),
+        partial(audit_graph, shapes=shapes, arrays=arrays, contract=contract),
+        file,
+        contract.sizes,
+    )
+    gathers = with_rewritten(gathers, runtimes)
+
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract.joined(shape_conditions)
     open_shapes = _open_shapes(premises.network, shapes, full_contract)
@@ -305,12 +315,12 @@ def audit_model(
         gathers = with_told_sizes(premises.network, gathers, trial)
     options = _options(premises.network, captured, gathers.values(), shape_options)
     return AuditedModel(
-        merged.network,
+        file.network,
         gathers,
         captured,
         list(options),
         contract,
-        levels,
+        runtimes,
         list(dict.fromkeys(given_texts)),
         file.bounds,
     )

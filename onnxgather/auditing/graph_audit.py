@@ -27,7 +27,6 @@ from onnxgather.auditing.operators.index_operators import (
 from onnxgather.auditing.operators.tree_features import features_of
 from onnxgather.auditing.proof.conditions import Search
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
-from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
 from onnxgather.auditing.proof.index_range import Found, IndexRange, SizesFrom, proof_of
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
@@ -79,10 +78,6 @@ class AuditedGraph(Struct, frozen=True):
     captured: Captured
     bounds: Ranges
     """The bounds of its values, as the last stage has them."""
-    stages: Mapping[SizesFrom, EarlierGraph]
-    """The bounds of each stage, to be used again in another graph of the model."""
-    calls: Mapping[OperationKey, Calls]
-    """The operations of the graph by the paths to them."""
 
 
 def audit_graph(
@@ -90,7 +85,6 @@ def audit_graph(
     shapes: Mapping[str, Sequence[int]],
     arrays: Mapping[str, Array],
     contract: Contract,
-    file: AuditedGraph | None = None,
     given: Sequence[GivenRange] = (),
 ) -> AuditedGraph:
     """Audit a graph in stages: each knows more sizes, and looks at what is left open.
@@ -100,8 +94,6 @@ def audit_graph(
         shapes: The sizes of inputs that are given, by name.
         arrays: The inputs of a run, by name; no run where there are none.
         contract: What holds of the inputs.
-        file: The audit of the file, if this is another graph of the model. It runs
-            only where a gather is open, as the run of the file shows the indices.
         given: The ranges that are given of inputs. An end that leads to an index out of
             range decides the state of a gather.
 
@@ -112,34 +104,25 @@ def audit_graph(
     """
     gathers: dict[OperationKey, AuditedGather] = {}
     captured = Captured()
-    stages: dict[SizesFrom, EarlierGraph] = {}
-
-    all_calls = calls_of(network)
 
     def refine(source: SizesFrom) -> Ranges:
-        # What a run shows of the file need not hold of another graph.
-        earlier = file.stages.get(source) if file and source != "run" else None
         with comparing() as comparisons:
-            stage = _Stage(network, source, captured, contract, earlier, comparisons)
-            _refine(gathers, stage, all_calls, file is None)
-        bounds = stage.bounds
-        stages[source] = EarlierGraph(network.main, bounds)
-        return bounds
+            stage = _Stage(network, source, captured, contract, comparisons)
+            _refine(gathers, stage)
+        return stage.bounds
 
     bounds = refine("file")
     if shapes:
         network = read_network(network, shapes)
-        all_calls = calls_of(network)
         bounds = refine("given")
-    is_open = any(gather.range.state not in DECIDED for gather in gathers.values())
-    if arrays and (file is None or is_open):
+    if arrays:
         captured = capture(network, arrays, RUN_TIMEOUT)
         if any(not gather.is_settled for gather in gathers.values()):
             bounds = refine("run")
         _put_seen(gathers, network, captured)
     if given:
         _put_given_ends(gathers, network, bounds, given, contract)
-    return AuditedGraph(network, gathers, captured, bounds, stages, all_calls)
+    return AuditedGraph(network, gathers, captured, bounds)
 
 
 def _put_given_ends(
@@ -195,30 +178,23 @@ def calls_of(network: Network) -> dict[OperationKey, Calls]:
     return {**calls}
 
 
-def _refine(
-    gathers: dict[OperationKey, AuditedGather],
-    stage: _Stage,
-    all_calls: Mapping[OperationKey, Calls],
-    is_file: bool,
-) -> None:
+def _refine(gathers: dict[OperationKey, AuditedGather], stage: _Stage) -> None:
     """Put the results of a stage in the records that earlier stages left open.
 
     Args:
         gathers: The records so far, empty before the first stage.
         stage: The stage.
-        all_calls: The operations of the graph, by the paths to them.
-        is_file: Whether the graph is that of the file. Of other graphs, only the
-            ranges of the records count.
 
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
+    all_calls = calls_of(stage.network)
     open_calls = _open_calls(all_calls, gathers)
-    on_cpu = shape_computations(stage.network) if is_file else set[Operation]()
+    on_cpu = shape_computations(stage.network)
     name_counts = Counter(calls[0][1].name for calls in all_calls.values())
     for key, calls in open_calls.items():
         ranges = [stage.range_of(scope, operation) for scope, operation in calls]
-        record = _record(calls, ranges, on_cpu, name_counts, is_file)
+        record = _record(calls, ranges, on_cpu, name_counts)
         last_record = gathers.get(key)
         # What is decided stays as it was decided; this stage adds the sizes.
         if last_record is not None and last_record.range.state in DECIDED:
@@ -251,7 +227,6 @@ class _Stage:
         source: SizesFrom,
         captured: Captured,
         contract: Contract,
-        earlier: EarlierGraph | None,
         comparisons: Comparisons,
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
@@ -266,7 +241,6 @@ class _Stage:
             contract.conditions,
             allow_empty,
             seen,
-            earlier,
             contract.sizes,
             not contract.no_negative,
         )
@@ -324,10 +298,12 @@ class _Stage:
             ]
             return _first_out_of_range(call, "constant", arrays)
         # Of other inputs, an index below 0 is out of range.
-        from_end = {
-            coordinate.input.position: coordinate.from_end
-            for coordinate in self.bounds.coordinates(scope, operation)
-        }
+        allow_negative = not self._contract.no_negative
+        from_end: dict[int, bool] = {}
+        for coordinate in self.bounds.coordinates(scope, operation):
+            # The file counts a number of a Range from the end.
+            is_range = allow_negative and coordinate.value.is_range
+            from_end[coordinate.input.position] = coordinate.from_end or is_range
         for execution in self._captured.gathers.get(operation, ()):
             arrays = execution.inputs
             found = _first_out_of_range(
@@ -343,7 +319,6 @@ def _record(
     ranges: Sequence[IndexRange],
     on_cpu: Collection[Operation],
     name_counts: Mapping[str, int],
-    is_translated: bool,
 ) -> AuditedGather:
     """Return the record of a gather: what holds in each call of its function.
 
@@ -352,10 +327,9 @@ def _record(
         ranges: The range of its indices in each call.
         on_cpu: The operations that compute shapes.
         name_counts: How many operations have a name.
-        is_translated: Whether the record has a descriptor.
     """
     scope, operation = calls[0]
-    types, translations = _types_and_translations(calls, is_translated)
+    types, translations = _types_and_translations(calls)
     data, indices, output = map(_tensor, types)
     # A gather has a descriptor if each call leads to the same.
     descriptor, _ = translations[0]
@@ -397,7 +371,7 @@ _Translation = tuple[Descriptor | None, str | None]
 
 
 def _types_and_translations(
-    calls: Calls, is_translated: bool
+    calls: Calls,
 ) -> tuple[list[ValueType], list[_Translation]]:
     """Return the types of data, indices and output in all calls; each translation."""
     types_by_call: list[list[ValueType]] = []
@@ -410,10 +384,7 @@ def _types_and_translations(
         names = data, index_input.value_in(operation), operation.outputs[0]
         data, indices, output = map(scope.type_of, names)
         types_by_call.append([data, indices, output])
-        if is_translated:
-            translations.append(_translated(operation, data, indices))
-        else:
-            translations.append((None, None))
+        translations.append(_translated(operation, data, indices))
     types = [
         reduce(ValueType.common, types) for types in zip(*types_by_call, strict=True)
     ]
@@ -618,21 +589,21 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
     conditions: tuple[Condition, ...] = ()
     if worst.state == "proved-if" or worst.given is not None:
         try:
-            conditions = common_conditions(ranges)
+            conditions = _common_conditions(ranges)
         except OnnxGatherError:  # no inputs meet the conditions of all calls
             if worst.given is None:
                 worst = replace(worst, state="not-proved")
     return replace(
         worst,
-        low=ends_of_all(min, [index_range.low for index_range in ranges]),
-        high=ends_of_all(max, [index_range.high for index_range in ranges]),
+        low=_ends_of_all(min, [index_range.low for index_range in ranges]),
+        high=_ends_of_all(max, [index_range.high for index_range in ranges]),
         size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
     )
 
 
-def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
-    """Return the conditions under which a gather is proved in all calls, or graphs.
+def _common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
+    """Return the conditions under which a gather is proved in all calls.
 
     There are none if no conditions prove it in one of them.
 
@@ -647,11 +618,11 @@ def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
     return tuple(tightened(conditions))
 
 
-def ends_of_all(
+def _ends_of_all(
     choose: Callable[[Sequence[int]], int],
     ends_by_call: Sequence[tuple[int | None, ...] | None],
 ) -> tuple[int | None, ...] | None:
-    """Return the ends that hold in all calls, or graphs, by the coordinates.
+    """Return the ends that hold in all calls, by the coordinates.
 
     A call without an index has no ends.
 

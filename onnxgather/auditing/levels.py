@@ -1,7 +1,7 @@
-"""The graphs that ONNX Runtime makes of a model, one for each level of optimization.
+"""The graphs that ONNX Runtime makes of a model, each audited as a model of its own.
 
-ONNX Runtime does not run the graph of the file (`quirks.REWRITTEN_GRAPHS`). A gather is
-proved only if it is proved in the file and in each of these graphs.
+ONNX Runtime does not run the graph of the file (`quirks.REWRITTEN_GRAPHS`). A gather of
+such a graph must be proved under the contract of the file.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +22,16 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 from onnx import GraphProto, TensorProto
 
-from onnxgather.auditing.graph_audit import (
-    AuditedGraph,
-    OperationKey,
-    audit_graph,
-    badness,
-    common_conditions,
-)
-from onnxgather.auditing.matches import FileNames, Matches
-from onnxgather.auditing.proof.contract import Contract
-from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.index_range import IndexRange
+from onnxgather.auditing.graph_audit import AuditedGraph, OperationKey, badness
+from onnxgather.auditing.output.text import sentence_of
+from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.records import (
-    AskedRuntime,
     AuditedGather,
+    GraphGather,
     Runtime,
-    RuntimeLevel,
+    RuntimeGraph,
 )
 from onnxgather.core.checks import check_type, sequence, shown
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import NoAnswerError
@@ -64,6 +54,18 @@ RUNTIME_LEVELS: Mapping[str, int] = {
     name: number for name, number in OPTIMIZATION_LEVELS.items() if number != DISABLED
 }
 """The levels of optimization, with ONNX Runtime's own numbers."""
+
+DEFAULT_LEVEL = "all"
+"""The level that a session has by default."""
+
+MOST_UNASKED = 2**30
+"""ONNX Runtime is asked for the graphs of a model with more bytes only if a level is
+named."""
+
+TOO_LARGE = (
+    f"the model has more than {MOST_UNASKED // 2**30} GiB, and no level is named"
+)
+"""Why ONNX Runtime is not asked for the graphs of a large model."""
 
 WRITING_TIMEOUT = 60.0
 """Seconds that ONNX Runtime may take to write the graph of a level."""
@@ -92,7 +94,7 @@ class Levels(Struct, frozen=True):
     """Which graphs of ONNX Runtime are audited."""
 
     names: Sequence[str] | None = None
-    """The levels; None for all of them, if onnxruntime is installed."""
+    """The levels; None for that of a session, if onnxruntime is installed."""
     pythons: Sequence[str] = ()
     """The interpreters of the environments whose ONNX Runtime is asked; none for that
     of this environment."""
@@ -114,50 +116,45 @@ class Levels(Struct, frozen=True):
                 raise OnnxGatherError(f"{rule}, got {shown(name)}")
 
 
-class RuntimeGraph(Struct, frozen=True):
-    """A graph that ONNX Runtime makes of a model."""
-
-    version: str
-    """The version of ONNX Runtime."""
-    level: str
-    audited: AuditedGraph
-
-
-class AuditedLevels(Struct, frozen=True):
+class AuditedRuntimes(Struct, frozen=True):
     """The audits of the graphs that ONNX Runtime makes of a model."""
 
-    graphs: list[RuntimeGraph] = []
-    refused: list[tuple[str, str]] = []
-    """The versions and the levels that make no session of the model, or a graph that
-    cannot be audited."""
-    notes: list[str] = []
-    """Why a graph was not audited, a sentence each."""
-    not_proved: dict[str, list[str]] = {}
-    """The nodes that are not proved and that the file does not have, by the versions.
-    """
+    rows: list[RuntimeGraph] = []
+    """What is reported of each graph."""
+    audited: list[tuple[list[str], AuditedGraph]] = []
+    """The levels and the audits of the graphs that could be audited."""
+    unasked: list[str] = []
+    """Why graphs of an ONNX Runtime are not known, a sentence each."""
 
     @property
-    def runtimes(self) -> list[AskedRuntime]:
-        """Return the versions with the levels whose graphs were audited."""
-        levels_by_version: dict[str, list[str]] = {}
-        for graph in self.graphs:
-            levels_by_version.setdefault(graph.version, []).append(graph.level)
-        runtimes: list[AskedRuntime] = []
-        for version, levels in levels_by_version.items():
-            not_proved = self.not_proved.get(version, [])
-            runtimes.append(AskedRuntime(version, levels, not_proved=not_proved))
-        return runtimes
+    def record(self) -> Runtime | None:
+        """The record of all graphs; None if there is none."""
+        return Runtime(self.rows[0].version, self.rows) if self.rows else None
 
+    @property
+    def reason(self) -> str | None:
+        """Why there is no graph; None if there is one."""
+        return None if self.rows else "; ".join(self.unasked)
 
-class _Written(Struct, frozen=True):
-    """The graphs of a model that an ONNX Runtime wrote."""
+    @property
+    def notes(self) -> Iterator[str]:
+        """A sentence for each graph that is not known, if others are."""
+        if not self.rows:
+            return
+        yield from self.unasked
+        for row in self.rows:
+            if row.refused is not None:
+                levels = ", ".join(row.levels)
+                yield f"ONNX Runtime {row.version} at level {levels} {row.refused}"
 
-    version: str
-    refused: Mapping[str, str | None]
-    """The levels; each with what ONNX Runtime says if it makes no session."""
-    opens: bool
-    """Whether ONNX Runtime opens the model at any level, or without optimizations. If
-    it does not, no level counts as refused."""
+    @property
+    def operators(self) -> set[tuple[str, str]]:
+        """The domains and the names of the operators with indices of all graphs."""
+        return {
+            (gather.domain, gather.op)
+            for _, graph in self.audited
+            for gather in graph.gathers.values()
+        }
 
 
 class _Answer(Struct, frozen=True):
@@ -171,59 +168,130 @@ class _Answer(Struct, frozen=True):
 def audit_levels(
     network: Network,
     levels: Levels,
-    shapes: Mapping[str, Sequence[int]],
-    arrays: Mapping[str, Array],
-    contract: Contract,
+    is_run: bool,
+    audit_one: Callable[[Network], AuditedGraph],
     file: AuditedGraph,
-    given: Sequence[GivenRange] = (),
-) -> AuditedLevels:
+    sizes: NamedSizes,
+) -> AuditedRuntimes:
     """Audit the graphs that ONNX Runtime makes of a model on the CPU.
 
     Args:
         network: The model, with the sizes of its file.
         levels: Which graphs.
-        shapes: The sizes of inputs that are given, by name.
-        arrays: The inputs of a run, by name; no run where there are none.
-        contract: What holds of the inputs.
+        is_run: Whether the graphs run: a run needs the constants.
+        audit_one: Audits a graph under the contract of the file.
         file: The audit of the file.
-        given: The ranges that are given of inputs.
+        sizes: The places of the open sizes, as of the contract.
 
     Raises:
         ProviderError: An environment that must be asked has no ONNX Runtime, or does
             not start.
     """
-    result = AuditedLevels()
-    names = list(RUNTIME_LEVELS) if levels.names is None else list(levels.names)
+    names = [DEFAULT_LEVEL] if levels.names is None else list(levels.names)
+    result = AuditedRuntimes()
     if not names:
+        result.unasked.append("no level is asked for")
         return result
-    audit_one = partial(
-        audit_graph,
-        shapes=shapes,
-        arrays=arrays,
-        contract=contract,
-        file=file,
-        given=given,
-    )
+    # A model without gathers needs no other graph.
+    if not file.gathers:
+        result.unasked.append("the model has no operator with indices")
+        return result
     for python in levels.pythons or [sys.executable]:
         with tempfile.TemporaryDirectory(prefix="onnxgather-") as folder:
             try:
-                # A run needs the constants.
-                writer = _Writer(network, python, folder, bool(arrays))
-                answer = writer.answer([RUNTIME_LEVELS[name] for name in names])
+                writer = _Writer(network, python, folder, is_run)
+                if levels.names is None and writer.size > MOST_UNASKED:
+                    result.unasked.append(TOO_LARGE)
+                    return result
+                version = writer.version()
             except OnnxGatherError as error:
                 # What was asked for must be there.
                 if levels.names or levels.pythons:
                     raise
-                result.notes.append(f"ONNX Runtime was not asked: {error}")
+                result.unasked.append(f"ONNX Runtime was not asked: {error}")
                 continue
-            refused = {name: answer.refused.get(RUNTIME_LEVELS[name]) for name in names}
-            opens = None in refused.values()
-            if not opens:
-                # A level may refuse what it changes (`quirks.FOLDED_FAILURE`).
-                opens = writer.refusal(DISABLED) is None
-            written = _Written(answer.version, refused, opens)
-            _audit_written(written, folder, audit_one, result)
+            levels_by_path, levels_by_refusal = writer.write(names)
+            # A level may refuse what it changes (`quirks.FOLDED_FAILURE`).
+            if not levels_by_path and writer.refusal(DISABLED) is not None:
+                where = f"ONNX Runtime {version}"
+                why = next(iter(levels_by_refusal))
+                result.unasked.append(f"{where} {why}")
+                continue
+            for path, level_names in levels_by_path.items():
+                row = RuntimeGraph(version, level_names)
+                try:
+                    audited = audit_one(_read_graph(path))
+                except OnnxGatherError as error:
+                    why = str(error).replace(path, "the graph")
+                    refused = f"runs a graph that cannot be audited: {why}"
+                    result.rows.append(replace(row, refused=refused))
+                    continue
+                open_gathers = list(_not_proved(audited, row, file, sizes))
+                count = len(audited.gathers)
+                row = replace(row, gathers=count, not_proved=open_gathers)
+                result.rows.append(row)
+                result.audited.append((level_names, audited))
+            for refused, level_names in levels_by_refusal.items():
+                row = RuntimeGraph(version, level_names, refused=refused)
+                result.rows.append(row)
     return result
+
+
+def _not_proved(
+    audited: AuditedGraph, row: RuntimeGraph, file: AuditedGraph, sizes: NamedSizes
+) -> Iterator[GraphGather]:
+    """Yield the gathers of a graph that are not proved.
+
+    Args:
+        audited: The audit of the graph.
+        row: What is reported of the graph.
+        file: The audit of the file.
+        sizes: The places of the open sizes.
+    """
+    badness_in_file: dict[tuple[str, str], int] = {}
+    for own in file.gathers.values():
+        name = (own.node, own.op)
+        worst = max(badness(own.range), badness_in_file.get(name, 0))
+        badness_in_file[name] = worst
+    for gather in audited.gathers.values():
+        if gather.range.state == "proved":
+            continue
+        in_file = badness_in_file.get((gather.node, gather.op), 0)
+        yield GraphGather(
+            gather.node,
+            f"{gather.place} at level {', '.join(row.levels)}",
+            gather.op,
+            gather.range.state,
+            sentence_of(gather, sizes),
+            badness(gather.range) <= in_file,
+        )
+
+
+def _read_graph(path: str) -> Network:
+    """Return a graph that ONNX Runtime wrote to a file.
+
+    Raises:
+        OnnxGatherError: It cannot be read.
+    """
+    model = ModelProto.FromString(Path(path).read_bytes())
+    _drop_repeated(model.graph)
+    return read_network(model, place=path)
+
+
+def with_rewritten(
+    gathers: Mapping[OperationKey, AuditedGather], runtimes: AuditedRuntimes
+) -> dict[OperationKey, AuditedGather]:
+    """Return the records of a file, with the levels whose graphs lack their nodes."""
+    levels_by_key: dict[OperationKey, dict[str, None]] = {key: {} for key in gathers}
+    for levels, audited in runtimes.audited:
+        names = {(gather.node, gather.op) for gather in audited.gathers.values()}
+        for key, gather in gathers.items():
+            if (gather.node, gather.op) not in names:
+                levels_by_key[key].update(dict.fromkeys(levels))
+    return {
+        key: replace(gather, rewritten_at=tuple(levels_by_key[key]))
+        for key, gather in gathers.items()
+    }
 
 
 def _needs_weights(network: Network, size: int) -> bool:
@@ -264,6 +332,7 @@ class _Writer:
         self, network: Network, python: str, folder: str, keeps_weights: bool
     ) -> None:
         self._worker = shared_worker(python, WRITING_TIMEOUT)
+        self._folder = folder
         self._content = b""
         path: str | None = network.path
         if not network.is_file:
@@ -272,43 +341,53 @@ class _Writer:
         if path is None:
             pieces = serialized_pieces(network.proto, network.weights)
             self._content = b"".join(pieces)
-        size = _size_of(network, path, len(self._content))
-        self._is_small = size <= SMALL_MODEL
+        self.size = _size_of(network, path, len(self._content))
+        """The bytes of the model, with those of its external data."""
         self._arguments = {
             "target": folder,
             "path": path and os.path.abspath(path),
             "folder": folder_of(network.path),
-            "keeps_weights": keeps_weights or _needs_weights(network, size),
+            "keeps_weights": keeps_weights or _needs_weights(network, self.size),
             "least_weight": LEAST_WEIGHT,
-            "memory": WRITING_MEMORY + COPIES * size,
+            "memory": WRITING_MEMORY + COPIES * self.size,
         }
 
-    def answer(self, levels: Sequence[int]) -> _Answer:
-        """Write the graphs of levels.
+    def version(self) -> str:
+        """Return the version of the ONNX Runtime.
 
         Raises:
             ProviderError: The program does not start, or has no ONNX Runtime with the
                 CPU provider.
         """
-        # Case 1: a small model, whose graphs are written in one go.
-        if self._is_small:
-            with suppress(NoAnswerError):
-                return self._checked(levels, self._content)
-        # Case 2: a large model, or one that ends the program at some level.
-        answer = self._checked([], b"")
-        refused: dict[int, str] = {}
-        for level in levels:
-            refusal = self.refusal(level)
-            if refusal is not None:
-                refused[level] = refusal
-        return replace(answer, refused=refused)
-
-    def _checked(self, levels: Sequence[int], content: bytes) -> _Answer:
-        answer = self._ask(levels, content)
+        answer = self._ask([], b"")
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
             raise ProviderError(_CPU.why_not_run(kind, detail))
-        return answer
+        return answer.version
+
+    def write(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Write the graphs of levels.
+
+        Returns:
+            The levels by the path of their graph, as two levels often lead to the same
+            one; and the levels without a graph, by what ONNX Runtime does.
+        """
+        levels_by_path: dict[str, list[str]] = {}
+        levels_by_refusal: dict[str, list[str]] = {}
+        path_by_digest: dict[bytes, str] = {}
+        for name in names:
+            refusal = self.refusal(RUNTIME_LEVELS[name])
+            if refusal is not None:
+                sentence = f"does not open the model: {refusal}"
+                levels_by_refusal.setdefault(sentence, []).append(name)
+                continue
+            path = os.path.join(self._folder, f"{RUNTIME_LEVELS[name]}.onnx")
+            digest = hashlib.sha256(Path(path).read_bytes()).digest()
+            path = path_by_digest.setdefault(digest, path)
+            levels_by_path.setdefault(path, []).append(name)
+        return levels_by_path, levels_by_refusal
 
     def refusal(self, level: int) -> str | None:
         """Write the graph of a level; return why there is none, or None."""
@@ -364,47 +443,6 @@ def _size_of(network: Network, path: str | None, size: int) -> int:
     return size
 
 
-def _audit_written(
-    written: _Written,
-    folder: str,
-    audit_one: Callable[[Network], AuditedGraph],
-    result: AuditedLevels,
-) -> None:
-    """Audit the graphs in a folder, and add them to a result."""
-    audited_by_digest: dict[bytes, AuditedGraph] = {}
-    failed: dict[str, list[str]] = {}
-    for name, refusal in written.refused.items():
-        if refusal is not None:
-            sentence = f"does not open the model: {refusal}"
-            failed.setdefault(sentence, []).append(name)
-            continue
-        path = os.path.join(folder, f"{RUNTIME_LEVELS[name]}.onnx")
-        content = Path(path).read_bytes()
-        # Two levels often lead to the same graph.
-        digest = hashlib.sha256(content).digest()
-        if digest not in audited_by_digest:
-            try:
-                model = ModelProto.FromString(content)
-                _drop_repeated(model.graph)
-                network = read_network(model, place=path)
-                audited_by_digest[digest] = audit_one(network)
-            except OnnxGatherError as error:
-                reason = str(error).replace(path, "the graph")
-                sentence = f"runs a graph that cannot be audited: {reason}"
-                failed.setdefault(sentence, []).append(name)
-                continue
-        graph = RuntimeGraph(written.version, name, audited_by_digest[digest])
-        result.graphs.append(graph)
-    for sentence, failed_names in failed.items():
-        if written.opens:
-            result.refused.extend((written.version, name) for name in failed_names)
-        where = f"ONNX Runtime {written.version}"
-        # Where all levels are alike, none is named.
-        if len(failed_names) < len(written.refused):
-            where = f"{where} at level {', '.join(failed_names)}"
-        result.notes.append(f"{where} {sentence}")
-
-
 def _drop_repeated(graph: GraphProto) -> None:
     """Drop constants of a graph and of its bodies that are there twice.
 
@@ -422,97 +460,3 @@ def _drop_repeated(graph: GraphProto) -> None:
     for node in graph.node:
         for _, body in bodies_of(node):
             _drop_repeated(body)
-
-
-def with_levels(file: AuditedGraph, levels: AuditedLevels) -> AuditedGraph:
-    """Return the audit of a file, in which each state is the worst of all graphs.
-
-    Args:
-        file: The audit of the graph of the file.
-        levels: The audits of the other graphs. Each of their gathers that is not
-            proved and that the file does not have is added, with a note.
-    """
-    if not levels.graphs and not levels.refused:
-        return file
-    names = FileNames(file.network)
-    rows_by_key: dict[OperationKey, list[tuple[RuntimeLevel, IndexRange]]] = {}
-    for graph in levels.graphs:
-        matches = Matches(file, names, graph.audited)
-        for operation in matches.new:
-            where = f"ONNX Runtime {graph.version} at level {graph.level}"
-            node = f"{operation.operator} {shown(operation.label)}"
-            levels.notes.append(
-                f"{where} runs {node}, which the file does not have, and which is not"
-                " proved in range"
-            )
-            nodes = levels.not_proved.setdefault(graph.version, [])
-            # Most graphs have a node again that a lower level has.
-            if operation.label not in nodes:
-                nodes.append(operation.label)
-        for key in file.gathers:
-            match = matches.of(key)
-            row = RuntimeLevel(
-                graph.level,
-                match.range.state,
-                match.operator,
-                graph.version,
-                match.out_of_range,
-            )
-            rows_by_key.setdefault(key, []).append((row, match.range))
-    # If one level opens the model and another does not, the other one is open.
-    for key, gather in file.gathers.items():
-        rows_by_key.setdefault(key, []).extend(
-            _refused_row(version, level, gather) for version, level in levels.refused
-        )
-    gathers: dict[OperationKey, AuditedGather] = {}
-    versions = [graph.version for graph in levels.graphs]
-    versions += [version for version, _ in levels.refused]
-    for key, gather in file.gathers.items():
-        rows = [row for row, _ in rows_by_key[key]]
-        index_range = _worst(gather.range, rows_by_key[key])
-        runtime_record = Runtime(versions[0], rows)
-        gathers[key] = replace(gather, range=index_range, runtime=runtime_record)
-    return replace(file, gathers=gathers)
-
-
-def _refused_row(
-    version: str, level: str, gather: AuditedGather
-) -> tuple[RuntimeLevel, IndexRange]:
-    """Return the row of a level that does not open the model, or has no audit."""
-    index_range = gather.range
-    if index_range.state in ("proved", "proved-if"):
-        stop = f"ONNX Runtime {version}, whose level {level} was not audited"
-        index_range = replace(
-            index_range, state="not-proved", conditions=(), input=stop
-        )
-    return RuntimeLevel(level, index_range.state, None, version), index_range
-
-
-def _worst(
-    own: IndexRange, others: Iterable[tuple[RuntimeLevel, IndexRange]]
-) -> IndexRange:
-    """Return the worst of the range in the file and those in other graphs.
-
-    It has the conditions of all of them.
-    """
-    worst = own
-    ranges: list[IndexRange] = [own]
-    for row, index_range in others:
-        # It is not always sure which gather of such a graph stands for this one, so
-        # its conditions are exact only where they are those of the file.
-        conditions = tuple(
-            replace(condition, exact=condition.exact and condition in own.conditions)
-            for condition in index_range.conditions
-        )
-        ranges.append(replace(index_range, conditions=conditions))
-        if badness(index_range) > badness(worst):
-            worst = replace(index_range, level=row.level, seen=own.seen)
-    # Without an end that is given, no conditions prove an index out of range.
-    if worst.state != "proved-if" and worst.given is None:
-        return worst
-    try:
-        return replace(worst, conditions=common_conditions(ranges))
-    except OnnxGatherError:  # no inputs meet the conditions of all graphs
-        if worst.given is None:
-            worst = replace(worst, state="not-proved")
-        return replace(worst, conditions=())

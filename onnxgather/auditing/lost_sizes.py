@@ -45,8 +45,7 @@ def with_told_sizes(
     """
     lost_by_key: dict[OperationKey, Lost] = {}
     for key, gather in gathers.items():
-        # A size that a graph of ONNX Runtime lost is not one of the file.
-        if gather.range.lost is not None and gather.range.level is None:
+        if gather.range.lost is not None:
             lost_by_key[key] = gather.range.lost
     if not lost_by_key:
         return gathers

@@ -46,41 +46,44 @@ class Tensor(Struct, frozen=True):
 RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range"]
 
 
-class RuntimeLevel(Struct, frozen=True):
-    """What a graph that ONNX Runtime makes of the model has in place of a gather."""
+class GraphGather(Struct, frozen=True):
+    """A gather of a graph that ONNX Runtime makes, not proved under the contract."""
 
-    level: str
-    """The level of optimization: basic, extended or all."""
+    node: str
+    """Its name in that graph; its first output if the name is empty or not unique."""
+    place: str
+    """The main graph, or the path into a subgraph, with the levels of the graph."""
+    op: str
     state: RangeState
-    """The state of the gather there."""
-    op: str | None
-    """The operator of the node that is there in its place; None if there is no such
-    node, as the gather was folded away."""
+    why: str
+    """The sentence on it in this state: what stops the proof, or the conditions beyond
+    the contract."""
+    in_file: bool = False
+    """Whether the file has a gather of that name and operator that is as bad."""
+
+
+class RuntimeGraph(Struct, frozen=True):
+    """A graph that ONNX Runtime makes of a model, audited as a model of its own."""
+
     version: str
     """The version of ONNX Runtime."""
-    out_of_range: str | None = None
-    """What the node does with an index out of range, if it is no gather."""
+    levels: list[str]
+    """The levels of optimization that make this graph."""
+    gathers: int = 0
+    """How many gathers and other operators with indices it has."""
+    not_proved: list[GraphGather] = []
+    """Those that are not proved under the contract of the file."""
+    refused: str | None = None
+    """Why there is no audit of the graph; None if there is one."""
 
 
 class Runtime(Struct, frozen=True):
-    """What ONNX Runtime makes of a gather."""
+    """What ONNX Runtime makes of a model."""
 
     version: str
     """The version of ONNX Runtime; the first one if there are several."""
-    levels: list[RuntimeLevel]
+    graphs: list[RuntimeGraph]
     provider: str = "cpu"
-
-
-class AskedRuntime(Struct, frozen=True):
-    """An ONNX Runtime whose graphs of the model were audited."""
-
-    version: str
-    levels: list[str]
-    """The levels of optimization whose graphs were audited."""
-    provider: str = "cpu"
-    not_proved: list[str] = []
-    """The nodes with indices of these graphs that the file does not have, and that are
-    not proved."""
 
 
 @public
@@ -116,8 +119,9 @@ class AuditedGather(Struct, frozen=True):
     range: IndexRange
     domain: str = ""
     """The domain of the operator; "" is ONNX's own."""
-    runtime: Runtime | None = None
-    """None if no graph of ONNX Runtime was audited."""
+    rewritten_at: tuple[str, ...] = ()
+    """The levels of ONNX Runtime's optimizations whose graphs have no node of that name
+    and operator: it was folded or rewritten."""
 
     @property
     def verdict(self) -> ModelVerdict:
@@ -175,9 +179,11 @@ class Audit(Struct, frozen=True):
     contract: dict[str, Any] = {}
     """The conditions on inputs under which every gather is proved that can be, as a
     plain `Contract`; `check_inputs` accepts it."""
-    runtimes: list[AskedRuntime] = []
-    """The versions of ONNX Runtime whose graphs were audited too. Without one, a proof
-    holds by ONNX's specification alone."""
+    runtime: Runtime | None = None
+    """The graphs that ONNX Runtime makes of the model, which were audited too. Without
+    one, a proof holds by ONNX's specification alone."""
+    runtime_reason: str | None = None
+    """Why no graph of ONNX Runtime was audited; None if one was."""
     assumes: Assumption = NOT_EMPTY
     """What every proof assumes."""
     not_judged: list[NotJudged] = []
@@ -207,15 +213,37 @@ class Audit(Struct, frozen=True):
 
     @property
     def verdict(self) -> ModelVerdict:
-        """Whether a wrong input can leave an axis: the worst verdict on a gather."""
+        """Whether a wrong input can leave an axis: the worst verdict on a gather.
+
+        The gathers are those of the file, and those of the graphs that ONNX Runtime
+        makes of it.
+        """
         verdicts = {gather.verdict for gather in self.gathers}
-        # A graph that ONNX Runtime runs may have nodes that the file does not have.
-        if any(asked.not_proved for asked in self.runtimes):
-            verdicts.add("perhaps")
+        for graph in self.graphs:
+            # A graph that could not be audited proves nothing.
+            if graph.refused is not None or graph.not_proved:
+                verdicts.add("perhaps")
+            if any(gather.state == "out-of-range" for gather in graph.not_proved):
+                verdicts.add("can-leave")
         for verdict in _FROM_THE_WORST:
             if verdict in verdicts:
                 return verdict
         return "no-index"
+
+    @property
+    def graphs(self) -> list[RuntimeGraph]:
+        """The graphs that ONNX Runtime makes of the model, as far as it was asked."""
+        return [] if self.runtime is None else self.runtime.graphs
+
+    @property
+    def graph_gathers(self) -> list[GraphGather]:
+        """The gathers that only a graph of ONNX Runtime leaves open."""
+        return [
+            gather
+            for graph in self.graphs
+            for gather in graph.not_proved
+            if not gather.in_file
+        ]
 
     @property
     def out_of_range(self) -> list[AuditedGather]:

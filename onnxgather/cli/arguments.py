@@ -409,7 +409,8 @@ _levels = click.option(
     metavar="NAMES",
     help=(
         "The levels of ONNX Runtime's optimizations whose graphs are audited too:"
-        " basic,extended,all or none. By default all, if onnxruntime is installed."
+        " basic,extended,all or none. By default the level all, if onnxruntime is"
+        " installed and the model has at most 1 GiB."
     ),
 )
 _runtime = file(

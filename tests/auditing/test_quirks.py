@@ -28,21 +28,6 @@ LARGEST = 2**31 - 1
 PACKAGE = ROOT / "onnxgather"
 
 
-def attributes(graph: onnx.GraphProto) -> str:
-    """The attributes of the nodes of a graph."""
-    return " ".join(a.name for node in graph.node for a in node.attribute)
-
-
-def operators(graph: onnx.GraphProto) -> str:
-    """The operators of a graph."""
-    return " ".join(node.op_type for node in graph.node)
-
-
-def values(graph: onnx.GraphProto) -> str:
-    """The values that the nodes of a graph compute."""
-    return " ".join(name for node in graph.node for name in node.output)
-
-
 def constants_of_bodies(graph: onnx.GraphProto) -> str:
     """The constants in the bodies of a graph."""
     bodies = [body for node in graph.node for _, body in bodies_of(node)]
@@ -102,46 +87,6 @@ class Exhibit:
 
 EXHIBITS = [
     Exhibit(
-        quirks.INLINED_BODIES,
-        "float[2] x",
-        "float[2] y",
-        "y = own.f(x)",
-        "y",
-        "_inlfunc_f_c y",
-        functions="""<domain: "own", opset_import: ["" : 17]>
-            f (a) => (b) { c = Neg(a)  b = Abs(c) }""",
-        seen=values,
-    ),
-    Exhibit(
-        quirks.MERGED_NODES,
-        "float[3] x, int64[2] t",
-        "float[2] y",
-        "a = Gather(x, t)  b = Gather(x, t)  y = Add(a, b)",
-        "Gather Gather Add",
-        "Gather Add",
-        seen=operators,
-    ),
-    Exhibit(
-        quirks.MOVED_TRANSPOSE,
-        "float[2, 3, 4] x",
-        "float[M, N] y",
-        "t = Transpose<perm = [2, 1, 0]>(x)  y = Gather(t, one)",
-        "Transpose Gather",
-        "Gather Transpose",
-        constants="int64 one = {1}",
-        seen=operators,
-    ),
-    Exhibit(
-        quirks.GATHERS_TO_SPLIT,
-        "float[2, 3] x",
-        "float[N] y",
-        "a = Gather(x, zero)  b = Gather(x, one)  y = Add(a, b)",
-        "Gather Gather Add",
-        "Split Squeeze Squeeze Add",
-        constants="int64 zero = {0}, int64 one = {1}",
-        seen=operators,
-    ),
-    Exhibit(
         quirks.EARLY_NORMALIZATION,
         "float[1, 2] x",
         "float[1, 2] y",
@@ -151,15 +96,6 @@ EXHIBITS = [
         {"x": np.ones((1, 2), FLOAT)},
         constants="float[2] scale = {1, 1}",
         opset=13,
-    ),
-    Exhibit(
-        quirks.WRITTEN_DEFAULTS,
-        "float[3] x, int64[2] t",
-        "float[2] y",
-        "y = Gather(x, t)",
-        "",
-        "axis",
-        seen=attributes,
     ),
     Exhibit(
         quirks.REPEATED_CONSTANTS,

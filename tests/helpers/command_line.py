@@ -34,7 +34,7 @@ INDICES = np.array([[2, 0]], np.uint32)
 
 ALSO_AUDITED = (
     f"runtime       also audited: what ONNX Runtime {onnxruntime.__version__} runs at"
-    " level basic, extended, all"
+    " level all"
 )
 """The line of an audit on the graphs of the installed ONNX Runtime."""
 

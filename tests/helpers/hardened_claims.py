@@ -6,13 +6,14 @@ from random import Random
 from typing import Any, cast
 
 from audit_claims import Checked, operators_of
-from four_levels import OUT_OF_BOUNDS
+from four_levels import LEVELS, OUT_OF_BOUNDS
 from network_draft import MOST_ELEMENTS, Feeds, results, session
 from random_networks import Graph
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises
 from onnxgather.auditing.hardening.harden import HardenedModel, hardened
+from onnxgather.auditing.levels import Levels
 from onnxgather.core.model.network import read_network
 
 POLICIES = ("clamp", "clamp", "zero", "index=0")
@@ -39,7 +40,7 @@ def check_hardened(graph: Graph, random: Random) -> Checked:
     found, model = Checked(), graph.model
     found.operators.update(operators_of(graph.draft.nodes))
     least = 0 if random.random() < 0.2 and not graph.divides else 1
-    given: dict[str, Any] = {"allow_empty": least == 0}
+    given: dict[str, Any] = {"allow_empty": least == 0, "levels": Levels(LEVELS[1:])}
     policy, level = random.choice(POLICIES), random.randrange(4)
 
     def wrong(claim: str) -> None:
@@ -101,7 +102,7 @@ def _unproved(made: HardenedModel, given: dict[str, Any]) -> list[str]:
     left = {(each.node, each.operator) for each in made.left}
     return [
         f"{gather.place}: {gather.node} is {gather.range.state}"
-        for gather in og.audit(made.model, **given).gathers
+        for gather in og.audit(made.model, allow_empty=given["allow_empty"]).gathers
         if gather.range.state != "proved" and (gather.node, gather.op) not in left
     ]
 

@@ -109,6 +109,7 @@ class Bounds:
             wrapped an element (`quirks.CASTS_IN_A_ROW`).
         why: What the bounds come from.
         stops: The graph inputs and the operators that leave the value without bounds.
+        is_range: Whether a Range computes the value, and not of constants alone.
     """
 
     data_type: str
@@ -117,6 +118,7 @@ class Bounds:
     nan: bool
     why: tuple[Reason, ...] = ()
     stops: tuple[str, ...] = ()
+    is_range: bool = False
     extent: Array | None = field(default=None, init=False, repr=False)
     """What `whole` has computed, if that was slow."""
 
@@ -239,6 +241,7 @@ class Bounds:
             self.nan,
             why=self.why,
             stops=self.stops,
+            is_range=self.is_range,
         )
 
 
@@ -315,7 +318,7 @@ def interval(
             `shape` broadcasts to the sizes.
         high: The greatest number, likewise.
         nan: Whether an element may be NaN.
-        **reasons: `why` and `stops` of the value.
+        **reasons: `why`, `stops` and `is_range` of the value.
     """
     if sizes is not None and len(sizes) > AXES:
         sizes = None

@@ -301,7 +301,9 @@ def hardened(
         own = ranges_of(plain, (), premises.allow_empty)
 
     # A limit that is not proved is no use: such nodes are left in the next round.
-    counted = [key for key, gather in records.items() if _becomes_counted(gather)]
+    counted: list[OperationKey] = []
+    if _counts_from_start(audited):
+        counted = [key for key, gather in records.items() if gather.rewritten_at]
     while True:
         result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
         if not result.rewritten:  # each node is as it was audited
@@ -318,7 +320,7 @@ def hardened(
             break
         reasons_to_leave |= more_reasons
     result.left.extend(_left_uncalled(audited))
-    result.left.extend(_left_by_levels(audited_again, result))
+    result.left.extend(_left_in_graphs(audited_again, result))
     return replace(result, audits=(audited, audited_again))
 
 
@@ -339,26 +341,23 @@ def _check_row(
         )
 
 
-def _becomes_counted(gather: AuditedGather) -> bool:
-    """Return whether a gather is part of `quirks.EMBEDDING_FROM_START`."""
-    if gather.runtime is None:
-        return False
-    operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
-    for (_, name), operator in INDEX_OPERATORS.items():
-        if name in operators and not operator.counts_from_end:
+def _counts_from_start(audited: AuditedModel) -> bool:
+    """Return whether a graph has an operator of `quirks.EMBEDDING_FROM_START`."""
+    own = {(gather.domain, gather.op) for gather in audited.gathers.values()}
+    for name in audited.runtimes.operators - own:
+        if not INDEX_OPERATORS[name].counts_from_end:
             return True
     return False
 
 
 def _why_no_limit(gather: AuditedGather, rule: OutOfRange | int) -> str:
     """Return why the indices of a gather are not limited."""
-    level = gather.range.level
     if gather.range.input is not None:
         why = (
             f"no limit of its indices would be proved, as {gather.range.input} is open"
         )
-    elif level is not None:
-        why = f"no limit of its indices would be proved in the graph of level {level}"
+    elif gather.range.state == "proved":
+        why = "no limit of its indices would be proved in the graph that runs"
     else:
         why = "no limit of its indices would be proved"
     return why if rule == "clamp" else f"{why}; one of clamp may be"
@@ -374,35 +373,40 @@ def _left_uncalled(audited: AuditedModel) -> list[Left]:
     return list(left.values())
 
 
-def _left_by_levels(audited: AuditedModel, result: HardenedModel) -> list[Left]:
+def _left_in_graphs(audited: AuditedModel, result: HardenedModel) -> list[Left]:
     """Return the operations that only a graph of ONNX Runtime leaves open.
-
-    Such an operation was proved before hardening, and is not proved any more.
 
     Args:
         audited: The audit of the hardened model.
         result: The hardened model.
     """
-    named = {(left.place, left.node) for left in result.left}
-    left: list[Left] = []
-    for _, scope, operation, gather in not_proved(audited):
-        level = gather.range.level
-        if level is None or (scope.where, operation.label) in named:
-            continue
-        why = (
-            f"ONNX Runtime runs another graph at level {level}, which does not prove it"
-        )
-        left.append(Left(scope.where, operation.label, operation.operator, why))
-    return left
+    named = {(left.node, left.operator) for left in result.left}
+    why = "ONNX Runtime runs another graph, which does not prove it"
+    return [
+        Left(gather.place, gather.node, gather.op, why)
+        for gather in audited.audit.graph_gathers
+        if (gather.node, gather.op) not in named
+    ]
 
 
 def not_proved(
     audited: AuditedModel,
 ) -> Iterator[tuple[OperationKey, Scope, Operation, AuditedGather]]:
-    """Yield the operations that an audit does not prove, in each call of a function."""
+    """Yield the operations that an audit does not prove, in each call of a function.
+
+    Those are among them that have the name and the operator of one that a graph of ONNX
+    Runtime leaves open.
+    """
+    open_names = {
+        (gather.node, gather.op)
+        for row in audited.runtimes.rows
+        for gather in row.not_proved
+    }
     for key, scope, operation in operations_of(audited.network):
         gather = audited.gathers.get(key)
-        if gather is not None and gather.range.state != "proved":
+        if gather is None:
+            continue
+        if gather.range.state != "proved" or (gather.node, gather.op) in open_names:
             yield key, scope, operation, gather
 
 

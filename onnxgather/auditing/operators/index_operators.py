@@ -112,8 +112,6 @@ class IndexOperator(Struct, frozen=True):
     """Those that hold indices."""
     domain: str = ""
     """"" is ONNX's own."""
-    is_function: bool = False
-    """Whether ONNX defines a function for it (`quirks.INLINED_BODIES`)."""
     providers: dict[str, str] = {}
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
@@ -223,7 +221,11 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
             ignored = index_input.padding
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
             is_constant = _is_constant(value, low == high)
-            from_end = index_input.from_end and (allow_negative or is_constant)
+            counts = allow_negative or is_constant
+            # ONNX Runtime makes a Slice of it (`quirks.GATHER_OF_RANGE`).
+            if call.operator == "Gather" and value.is_range:
+                counts = False
+            from_end = index_input.from_end and counts
             size = room_of(call, index_input, axis)
             coordinate = Coordinate(
                 input=index_input,

@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.audit import AuditedModel
-from onnxgather.auditing.output.text import NamedPaths, cause_of, said
+from onnxgather.auditing.output.text import NamedPaths, sentence_of
 from onnxgather.auditing.output.way_to_gather import WayStep
 from onnxgather.auditing.proof.contract import NamedSizes
-from onnxgather.auditing.records import Audit, AuditedGather
+from onnxgather.auditing.records import Audit, AuditedGather, GraphGather
 from onnxgather.core.checks import printable
 from onnxgather.core.files import path_from
 from onnxgather.core.json_files import decoding, whole
@@ -65,11 +65,11 @@ class _Content(Struct, frozen=True, forbid_unknown_fields=True):
     findings: tuple[KnownFinding, ...]
 
 
-class GatherFinding(Struct, frozen=True):
+class ModelFinding(Struct, frozen=True):
     """A gather that is not proved, or that DirectML refuses."""
 
     model: str
-    gather: AuditedGather
+    gather: AuditedGather | GraphGather
     said: str
     """The sentence on the gather in this state."""
     entry: KnownFinding
@@ -83,6 +83,12 @@ class GatherFinding(Struct, frozen=True):
     def is_new(self) -> bool:
         """Whether the exit code counts it."""
         return self.counts and not self.is_known
+
+
+class GatherFinding(ModelFinding, frozen=True):
+    """A finding on a gather of the file, not of a graph that ONNX Runtime makes."""
+
+    gather: AuditedGather
 
 
 class FinishedAudit(Struct, frozen=True):
@@ -106,8 +112,8 @@ class AuditReport(Struct, frozen=True):
 
     models: Mapping[str, FinishedAudit]
     """By their paths."""
-    findings: Mapping[str, Sequence[Sequence[GatherFinding]]]
-    """Of each model the findings on each of its gathers."""
+    findings: Mapping[str, Sequence[Sequence[ModelFinding]]]
+    """Of each model the findings on each of its gathers, as `gathers_of` has them."""
     unusable: Sequence[str]
     """Why models were not audited; sentences for people."""
     left_out: int
@@ -117,7 +123,7 @@ class AuditReport(Struct, frozen=True):
     """The paths of the command."""
 
     @property
-    def every(self) -> Iterator[GatherFinding]:
+    def every(self) -> Iterator[ModelFinding]:
         """All findings, in the order of the models."""
         return chain.from_iterable(chain.from_iterable(self.findings.values()))
 
@@ -148,8 +154,8 @@ class Baseline(Struct, frozen=True):
 
     def findings(
         self, model: str, audit: Audit, counted: Collection[str]
-    ) -> list[list[GatherFinding]]:
-        """Return the findings on each gather of a model.
+    ) -> list[list[ModelFinding]]:
+        """Return the findings on each gather of a model, as `gathers_of` has them.
 
         Args:
             model: The path of the model.
@@ -159,25 +165,24 @@ class Baseline(Struct, frozen=True):
         """
         path = self._path_of(model)
         sizes: NamedSizes = audit.contract["sizes"]
-        findings_by_gather = list[list[GatherFinding]]()
-        for gather in audit.gathers:
-            findings = list[GatherFinding]()
+        findings_by_gather = list[list[ModelFinding]]()
+        for gather in gathers_of(audit):
+            findings = list[ModelFinding]()
             for state, sentence in _sentences(gather, sizes).items():
                 entry = KnownFinding(path, gather.place, gather.node, gather.op, state)
-                if state == "proved-if":
+                if isinstance(gather, AuditedGather) and state == "proved-if":
                     conditions = tuple(map(str, gather.range.conditions))
                     entry = replace(entry, conditions=conditions)
                 known_entry = self._known(entry)
                 if known_entry is not None:
                     entry = replace(entry, reason=known_entry.reason)
-                finding = GatherFinding(
-                    model=model,
-                    gather=gather,
-                    said=sentence,
-                    entry=entry,
-                    counts=state in _ALWAYS_COUNTED or state in counted,
-                    is_known=known_entry is not None,
-                )
+                counts = state in _ALWAYS_COUNTED or state in counted
+                is_known = known_entry is not None
+                finding = ModelFinding(model, gather, sentence, entry, counts, is_known)
+                if isinstance(gather, AuditedGather):
+                    finding = GatherFinding(
+                        model, gather, sentence, entry, counts, is_known
+                    )
                 findings.append(finding)
             findings_by_gather.append(findings)
         return findings_by_gather
@@ -261,15 +266,23 @@ def _place_in_file(entry: KnownFinding) -> tuple[object, ...]:
     return entry.subject, entry.state, entry.reason, conditions
 
 
-def _sentences(gather: AuditedGather, sizes: NamedSizes) -> dict[FindingState, str]:
+def gathers_of(audit: Audit) -> list[AuditedGather | GraphGather]:
+    """Return the gathers that may have findings: of the file, then of the graphs."""
+    return [*audit.gathers, *audit.graph_gathers]
+
+
+def _sentences(
+    gather: AuditedGather | GraphGather, sizes: NamedSizes
+) -> dict[FindingState, str]:
     """Return the sentences on a gather, by the states that are findings."""
     sentences = dict[FindingState, str]()
+    if isinstance(gather, GraphGather):
+        if gather.state != "proved":
+            sentences[gather.state] = gather.why
+        return sentences
     state = gather.range.state
     if state != "proved":
-        sentences[state] = said(gather, sizes)
-    # The bounds alone do not say what stops the proof.
-    if state == "not-proved":
-        sentences[state] += f"; {cause_of(gather, {})}"
+        sentences[state] = sentence_of(gather, sizes)
     # A gather that computes shapes runs on the CPU, whatever DirectML accepts.
     if gather.refused and not gather.shape_computation:
         sentences["refused"] = gather.refused

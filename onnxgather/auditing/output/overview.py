@@ -6,10 +6,12 @@ Findings that are alike share a line, over all models.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from onnxgather.auditing.output.findings import AuditReport, GatherFinding
+from onnxgather.auditing.output.findings import AuditReport, GatherFinding, ModelFinding
 from onnxgather.auditing.output.reports import report_verdict, table
 from onnxgather.auditing.output.text import (
+    LABELS,
     assumption_lines,
     cause_of,
     cause_of_all,
@@ -35,6 +37,8 @@ MOST_NOTES = 8
 
 Findings = Sequence[GatherFinding]
 
+_AnyFinding = TypeVar("_AnyFinding", bound=ModelFinding)
+
 
 def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
     """Yield the lines.
@@ -56,16 +60,32 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
             yield from lines(model, audit, every)
     else:
         for state, lines_of_state in _LINES.items():
-            findings = [
-                finding for finding in report.every if finding.entry.state == state
-            ]
+            of_graphs = list[ModelFinding]()
+            findings = list[GatherFinding]()
+            for finding in report.every:
+                if finding.entry.state != state:
+                    continue
+                if isinstance(finding, GatherFinding):
+                    findings.append(finding)
+                else:
+                    of_graphs.append(finding)
             if findings:
                 yield from lines_of_state(findings)
+            yield from _graph_lines(of_graphs, state)
             if state != "proved-if" or _are_listed(findings):
                 gathers += [finding.gather for finding in findings]
         yield from _of_all_models(report)
     yield from provider_lines(gathers)
     yield from next_lines(audits, report.named)
+
+
+def _graph_lines(findings: Sequence[ModelFinding], state: str) -> Iterator[str]:
+    """Yield the lines on gathers of graphs that ONNX Runtime makes, in a state."""
+    start = f"{LABELS.get(state, ''):<13}"
+    texts = list[str]()
+    for members in _alike(findings, lambda finding: finding.said):
+        texts.append(f"{start} {_named_with_others(members)}: {members[0].said}")
+    yield from _first(texts, MOST_LISTED, start)
 
 
 def _out_of_range_lines(findings: Findings) -> Iterator[str]:
@@ -131,16 +151,16 @@ def _are_listed(findings: Findings) -> bool:
 
 
 def _alike(
-    findings: Iterable[GatherFinding], text_of: Callable[[GatherFinding], str]
-) -> Collection[Findings]:
+    findings: Iterable[_AnyFinding], text_of: Callable[[_AnyFinding], str]
+) -> Collection[Sequence[_AnyFinding]]:
     """Return the findings in groups that share a text, in the order of the first."""
-    groups = dict[str, list[GatherFinding]]()
+    groups = dict[str, list[_AnyFinding]]()
     for finding in findings:
         groups.setdefault(text_of(finding), []).append(finding)
     return groups.values()
 
 
-def _named_with_others(members: Findings) -> str:
+def _named_with_others(members: Sequence[ModelFinding]) -> str:
     """Return the first of some findings with its model, and how many more there are."""
     first = members[0]
     text = f"{printable(first.model)}: {named(first.gather)}"

@@ -74,8 +74,7 @@ def _is_read_by_directml(record: AuditedGather) -> bool:
     """Return whether DirectML reads an element for an index that is out of range."""
     if record.shape_computation or record.refused:
         return False
-    # In a graph of ONNX Runtime another node may be there in its place.
-    return record.range.state == "out-of-range" and record.range.level is None
+    return record.range.state == "out-of-range"
 
 
 def _answers(record: AuditedGather) -> dict[str, str]:

@@ -15,6 +15,8 @@ from onnxgather.auditing.output.findings import (
     Baseline,
     FindingState,
     GatherFinding,
+    ModelFinding,
+    gathers_of,
 )
 from onnxgather.auditing.output.text import named, named_with_others, next_commands
 from onnxgather.auditing.output.verdict import verdict_of_models
@@ -90,7 +92,9 @@ def _counts(report: AuditReport, model: str) -> list[int]:
     state_counts = Counter[FindingState]()
     for gather_findings in report.findings[model]:
         for finding in gather_findings:
-            state_counts[finding.entry.state] += 1
+            # The row is that of the file.
+            if isinstance(finding, GatherFinding):
+                state_counts[finding.entry.state] += 1
     total = len(report.models[model].audit.gathers)
     # A refused gather may be proved all the same, so its refusal is not subtracted.
     not_proved = state_counts.total() - state_counts["refused"]
@@ -117,7 +121,7 @@ def audit_junit(report: AuditReport) -> bytes:
         verdict = {"name": "verdict", "value": finished.audit.verdict}
         ET.SubElement(properties, "property", verdict)
         findings_by_gather = report.findings[model]
-        gathers = finished.audit.gathers
+        gathers = gathers_of(finished.audit)
         for gather, findings in zip(gathers, findings_by_gather, strict=True):
             _add_gather(suite, model, named(gather), findings)
     if report.unusable:
@@ -128,7 +132,7 @@ def audit_junit(report: AuditReport) -> bytes:
 
 
 def _add_gather(
-    suite: ET.Element, model: str, name: str, findings: Sequence[GatherFinding]
+    suite: ET.Element, model: str, name: str, findings: Sequence[ModelFinding]
 ) -> None:
     """Add the testcase of a gather to the testsuite of its model."""
     counted = [finding for finding in findings if finding.counts]
@@ -146,7 +150,7 @@ def _add_gather(
     add_testcase(suite, model, name, element, first.entry.state, texts)
 
 
-def _reason(finding: GatherFinding) -> str:
+def _reason(finding: ModelFinding) -> str:
     """Return the sentence on a finding, with the reason in the baseline if any."""
     if finding.entry.reason:
         return f"{finding.said} ({finding.entry.reason})"
@@ -198,7 +202,7 @@ def _finding_items(report: AuditReport, is_compared: bool) -> Iterator[str]:
     states = list(LEVELS)
     findings = list(report.every)
     findings.sort(key=lambda finding: states.index(finding.entry.state))
-    groups = dict[tuple[str, ...], list[GatherFinding]]()
+    groups = dict[tuple[str, ...], list[ModelFinding]]()
     for finding in findings:
         label: str = finding.entry.state
         if finding.is_known:
@@ -246,7 +250,7 @@ def audit_sarif(report: AuditReport, baseline: Baseline) -> dict[str, Any]:
     return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _result(finding: GatherFinding, is_compared: bool) -> dict[str, Any]:
+def _result(finding: ModelFinding, is_compared: bool) -> dict[str, Any]:
     """Return a finding as a result of SARIF.
 
     Args:

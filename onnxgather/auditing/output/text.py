@@ -17,7 +17,12 @@ from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
-from onnxgather.auditing.records import Audit, AuditedGather, counted
+from onnxgather.auditing.records import (
+    Audit,
+    AuditedGather,
+    GraphGather,
+    counted,
+)
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc
@@ -39,6 +44,13 @@ class NamedPaths(Struct, frozen=True):
     assume: Sequence[str] = ()
     """The contracts, and their folders, that the command took as given."""
 
+
+LABELS = {
+    "out-of-range": "OUT OF RANGE",
+    "not-proved": "not proved",
+    "proved-if": "proved if",
+}
+"""The first word of the line on a gather, by its state."""
 
 SHAPES = "shapes are computed on the CPU"
 """The cause of a proved gather that computes shapes."""
@@ -71,6 +83,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
             yield f"proved        {text}"
     else:
         yield from _proved_lines(audit)
+    yield from graph_lines(audit)
     run = run_text(audit)
     if run:
         yield f"run           {run}"
@@ -136,12 +149,23 @@ def runtime_lines(audit: Audit) -> Iterator[str]:
     """Yield what else was audited than the file."""
     if not audit.gathers:
         return
-    if not audit.runtimes:
-        yield "runtime       the file was audited by ONNX's specification alone"
-    for asked in audit.runtimes:
-        levels = ", ".join(asked.levels)
-        name = f"ONNX Runtime {asked.version}"
-        yield f"runtime       also audited: what {name} runs at level {levels}"
+    if audit.runtime is None:
+        alone = "the file was audited by ONNX's specification alone"
+        yield f"runtime       {alone}: {audit.runtime_reason}"
+    for graph in audit.graphs:
+        # A note says why a graph was not audited.
+        if graph.refused is None:
+            levels = ", ".join(graph.levels)
+            name = f"ONNX Runtime {graph.version}"
+            yield f"runtime       also audited: what {name} runs at level {levels}"
+
+
+def graph_lines(audit: Audit) -> Iterator[str]:
+    """Yield a line for each gather that only a graph of ONNX Runtime leaves open."""
+    for state, label in LABELS.items():
+        for gather in audit.graph_gathers:
+            if gather.state == state:
+                yield f"{label:<13} {named(gather)}: {gather.why}"
 
 
 def assumption_lines(audit: Audit) -> Iterator[str]:
@@ -283,7 +307,7 @@ def _alike(
         yield f"{named_with_others(members)}: {sentence}{seen_text(members)}"
 
 
-def named_with_others(gathers: Sequence[AuditedGather]) -> str:
+def named_with_others(gathers: Sequence[AuditedGather | GraphGather]) -> str:
     """Return the name of the first of some gathers, and how many others there are."""
     others = len(gathers) - 1
     return f"{named(gathers[0])} and {others:,} more" if others else named(gathers[0])
@@ -311,31 +335,27 @@ def said(gather: AuditedGather, sizes: NamedSizes) -> str:
     """Return the sentence on a gather.
 
     It says what is wrong with an index, or the bounds, the conditions or the proof; and
-    what ONNX Runtime runs in its place, if that decides the state.
+    where ONNX Runtime runs no such node, if nothing proves the gather.
 
     Args:
         gather: The gather.
         sizes: The places of the open sizes.
     """
-    return f"{_of_indices(gather, sizes)}{at_levels(gather)}"
+    sentence = _of_indices(gather, sizes)
+    is_proved = gather.range.state in ("proved", "proved-if")
+    if gather.rewritten_at and not is_proved:
+        levels = ", ".join(gather.rewritten_at)
+        sentence = f"{sentence}; folded or rewritten at level {levels}"
+    return sentence
 
 
-def at_levels(gather: AuditedGather) -> str:
-    """Return what ONNX Runtime runs in place of a gather, as the end of a sentence.
-
-    It is empty if the file decides the state, and each graph has the gather.
-    """
-    if gather.runtime is None or gather.range.state == "proved":
-        return ""
-    for row in gather.runtime.levels:
-        # The first level is named that decides the state, or that cuts the positions.
-        where = f"from level {row.level} on ONNX Runtime {row.version}"
-        if row.out_of_range is not None:
-            return f"; {where} runs it as a {row.op}: {row.out_of_range}"
-        if row.level == gather.range.level:
-            state = row.state.replace("-", " ")
-            return f"; {where} runs another graph, in which it is {state}"
-    return ""
+def sentence_of(gather: AuditedGather, sizes: NamedSizes) -> str:
+    """Return the sentence on a gather, and what stops its proof."""
+    sentence = said(gather, sizes)
+    # The bounds alone do not say what stops the proof.
+    if gather.range.state == "not-proved":
+        sentence = f"{sentence}; {cause_of(gather, {})}"
+    return sentence
 
 
 def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
@@ -388,9 +408,6 @@ def read_by_directml(gather: AuditedGather) -> str:
     """
     wrong_index = gather.range.found
     if wrong_index is None or gather.descriptor is None or gather.op == "GatherND":
-        return ""
-    # In a graph of ONNX Runtime the data may have other sizes than the descriptor.
-    if gather.range.level is not None:
         return ""
     desc = from_dict(gather.descriptor)
     # With static sizes, DirectML reads a size of 1 otherwise than with open ones.
@@ -575,6 +592,9 @@ def first_line(audit: Audit) -> str:
     # Of a model without gathers these counts say the verdict.
     if audit.verdict != "no-index":
         line = f"{verdict_text(audit)}; {line}"
+    in_graphs = len(audit.graph_gathers)
+    if in_graphs:
+        line = f"{line}; {in_graphs:,} more in ONNX Runtime's graphs"
     return line + not_judged_text([audit])
 
 
@@ -599,9 +619,6 @@ def indices_text(index_range: IndexRange) -> str:
     Of tuples of indices, there is an interval for each coordinate.
     """
     if index_range.low is None or index_range.high is None:
-        # Of a node that ONNX Runtime runs in place of a gather, no index is known.
-        if index_range.state == "not-proved":
-            return "index unknown"
         return "no index"
     sizes = index_range.size
     if not sizes:
@@ -650,12 +667,12 @@ def _ends(low: int, high: int) -> str:
     return f"{low}..{high}"
 
 
-def named(gather: AuditedGather) -> str:
+def named(gather: AuditedGather | GraphGather) -> str:
     """Return a gather with its operator and where it is."""
     return f"{gather.node} ({where(gather)})"
 
 
-def where(gather: AuditedGather) -> str:
+def where(gather: AuditedGather | GraphGather) -> str:
     """Return the operator of a gather and where it is."""
     return f"{gather.op}, {gather.place}"
 

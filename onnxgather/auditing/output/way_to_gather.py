@@ -40,8 +40,7 @@ def ways_of(audited: AuditedModel) -> list[list[WayStep]]:
         if record is None or ways[key]:
             continue
         lost = record.range.lost
-        # A size that a graph of ONNX Runtime lost is not lost in the file.
-        if lost is None or record.range.level is not None:
+        if lost is None:
             continue
         producers = producers_by_scope.get(scope)
         if producers is None:

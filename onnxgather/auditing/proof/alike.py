@@ -1,8 +1,7 @@
 """Operations of a model that are alike: they share types and bounds.
 
-The layers of a model repeat the same operations, and so do the graphs that ONNX Runtime
-makes of it. What depends on nothing but an operator, its attributes and its inputs is
-computed once.
+The layers of a model repeat the same operations. What depends on nothing but an
+operator, its attributes and its inputs is computed once.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ _Inputs = Sequence[Bounds | None]
 
 
 class Alike:
-    """What operations of one model have computed, for others that are alike.
-
-    It is for graphs of a model whose inputs have the same open sizes.
-    """
+    """What operations of one model have computed, for others that are alike."""
 
     def __init__(self) -> None:
         self._constants: dict[_Key, Bounds] = {}

@@ -103,9 +103,6 @@ class IndexRange(Struct, frozen=True):
     """The least and the greatest index in a run with the inputs given."""
     conditions: tuple[Condition, ...] = ()
     """The conditions on the inputs under which the range is proved."""
-    level: str | None = None
-    """The level of ONNX Runtime's optimizations whose graph decides the state; None if
-    the file decides it."""
     lost: Lost | None = None
     """What lost the size of an axis that stops the proof."""
     given: GivenEnd | None = None
@@ -199,6 +196,9 @@ def _is_surely_outside(
     if not value.is_exact and not is_constant:
         return False
     if coordinate.is_within or not coordinate.is_exact:
+        return False
+    # Case: ONNX counts it from the end, and what runs does not.
+    if value.is_range and not coordinate.from_end:
         return False
     is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
     limits = (coordinate.lowest, coordinate.size)

@@ -45,7 +45,6 @@ from onnxgather.auditing.proof.alike import Alike
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.control_flow import ControlFlow, has_own_types
-from onnxgather.auditing.proof.earlier import RELATED, EarlierGraph
 from onnxgather.auditing.proof.input_bounds import (
     input_bounds,
     limited_differences,
@@ -65,6 +64,9 @@ WEIGHTS = 2**16
 MOST_READ = 2**26
 """Constants of integers with more elements are not read."""
 
+RELATED = {"Where", "Range"}
+"""The operators whose bounds depend on more than the bounds of their inputs."""
+
 KEPT = 2**23
 """The most bounds that all large values together keep of their elements.
 
@@ -77,7 +79,6 @@ def ranges_of(
     conditions: Iterable[Condition] = (),
     allow_empty: bool = False,
     seen: Mapping[Scope, Mapping[str, ValueType]] | None = None,
-    earlier: EarlierGraph | None = None,
     named: NamedSizes | None = None,
     allow_negative: bool = True,
 ) -> Ranges:
@@ -91,8 +92,6 @@ def ranges_of(
         allow_empty: Whether its open sizes are at least 0, not at least 1.
         seen: The types and sizes of values in a run. The bounds then hold for these
             alone.
-        earlier: Another graph of the same model with the same inputs, whose bounds are
-            used again. It was walked with the same conditions and sizes.
         named: The dimensions of the sizes that conditions name; None for those that
             the network leaves open. A size in it may be given.
         allow_negative: Whether an index below 0 may count from the end if it depends
@@ -100,10 +99,7 @@ def ranges_of(
     """
     conditions = list(conditions)
     check_type("allow_empty", allow_empty, "True or False", bool)
-    if earlier is None:
-        sizes = symbolic_sizes(network, conditions, allow_empty)
-    else:
-        sizes = earlier.sizes
+    sizes = symbolic_sizes(network, conditions, allow_empty)
     all_sizes = {**sizes_by_name(network, named or {}), **sizes}
     ranges = Ranges(
         seen,
@@ -111,8 +107,6 @@ def ranges_of(
         sizes=sizes,
         differences=limited_differences(conditions, all_sizes),
         allow_negative=allow_negative,
-        earlier=earlier,
-        alike=None if earlier is None else earlier.alike,
     )
     inputs = [
         input_bounds(network, name, all_sizes, conditions)
@@ -134,8 +128,7 @@ class Ranges:
         differences: The ends of differences of columns, which conditions give.
         allow_negative: Whether an index below 0 that depends on an input counts from
             the end.
-        earlier: The main graph whose bounds are used again.
-        alike: What operations of other graphs have computed.
+        alike: What operations of the network have computed.
         writes_types: Whether the types of values are written to their scopes.
     """
 
@@ -147,7 +140,6 @@ class Ranges:
         sizes: Mapping[str, Size] | None = None,
         differences: Mapping[ColumnDifference, tuple[AnySize, AnySize]] | None = None,
         allow_negative: bool = True,
-        earlier: EarlierGraph | None = None,
         alike: Alike | None = None,
         writes_types: bool = True,
     ) -> None:
@@ -161,7 +153,6 @@ class Ranges:
         self._seen = seen or {}
         self._differences = differences or {}
         self._allow_negative = allow_negative
-        self._earlier = earlier
         self._writes_types = writes_types
         self._control_flow = ControlFlow(self)
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
@@ -255,7 +246,6 @@ class Ranges:
         tensor = owner.tensor(name)
         if tensor is not None:
             value = self._constant(owner, name, tensor, value)
-        value = self._shared(owner, name, value)
         # The walk may not have come to the owner: it may be a body of an unknown
         # operator.
         self._values.setdefault(owner, {})[name] = value
@@ -272,10 +262,6 @@ class Ranges:
             tensor: The constant.
             nothing: The value if it cannot be read.
         """
-        if self._earlier is not None and scope is self._main:
-            same = self._earlier.constant(name, tensor)
-            if same is not None:
-                return same
 
         def read() -> Bounds:
             value = nothing
@@ -287,12 +273,6 @@ class Ranges:
             return self._limited(value)
 
         return self.alike.constant(tensor, read)
-
-    def _shared(self, scope: Scope, name: str, value: Bounds) -> Bounds:
-        """Return a value; that of the earlier graph if it is the same there."""
-        if self._earlier is None or scope is not self._main:
-            return value
-        return self._earlier.shared(name, value)
 
     def _limited(self, value: Bounds) -> Bounds:
         """Return the value, without bounds of its elements if many are kept already."""
@@ -337,9 +317,7 @@ class Ranges:
                 continue
             call = self.given(scope, operation)
             is_shared = self._is_shared(scope, operation)
-            kept = self._earlier_outputs(scope, call)
-            if kept is None and is_shared:
-                kept = self.alike.outputs(call)
+            kept = self.alike.outputs(call) if is_shared else None
             for name, value in zip(outputs, kept or (), strict=False):
                 self._put(scope, name, value)
                 self._producers[scope][name] = operation
@@ -357,6 +335,10 @@ class Ranges:
         results = self._output_bounds(scope, typed)
         for name, value in zip(operation.outputs, results, strict=False):
             value = self._limited_difference(scope, operation, value)
+            # ONNX Runtime folds a Range of constants.
+            if operation.operator == "Range":
+                is_folded = all(map(scope.is_constant, operation.inputs))
+                value = replace(value, is_range=not is_folded)
             self._keep(scope, name, with_reasons(call, value), operation)
             self._producers[scope][name] = operation
 
@@ -377,14 +359,6 @@ class Ranges:
         A difference depends on more than the bounds of its operands.
         """
         return bool(self._differences) and operation.operator == "Sub"
-
-    def _earlier_outputs(self, scope: Scope, call: Call) -> Sequence[Bounds] | None:
-        """Return the outputs in the earlier graph; None if it has no such operation."""
-        if self._earlier is None or scope is not self._main:
-            return None
-        if self._may_be_limited(call.operation):
-            return None
-        return self._earlier.outputs(scope, call.operation, call.inputs)
 
     def _typed(self, scope: Scope, call: Call) -> Call:
         """Return an operation with the types of its outputs."""
@@ -467,7 +441,7 @@ class Ranges:
             if sizes != value.sizes:
                 value = value.resized(sizes)
         value = self._limited(value)
-        self._put(scope, name, self._shared(scope, name, value))
+        self._put(scope, name, value)
 
     def _put(self, scope: Scope, name: str, value: Bounds) -> None:
         """Put a value with the others of its scope, and write its type."""

@@ -70,53 +70,21 @@ REWRITTEN_GRAPHS = Quirk(
     "It runs graphs with other nodes than the file has, and an index that is in range "
     "in the file may be out of range there.",
     "basic",
-    "A gather is proved only if it is proved in each of these graphs too.",
+    "Each of these graphs is audited as a model of its own.",
     ("auditing.levels",),
     test="auditing/proof/test_rewritten_models.py::"
     "test_each_level_does_what_the_row_says",
-)
-INLINED_BODIES = Quirk(
-    "inlined bodies",
-    "It puts the body of a function, or of an If whose condition is a constant, in "
-    "place of the node, and gives the values inside new names.",
-    "disabled",
-    "A gather is looked for under the names that it may have there.",
-    (
-        "auditing.matches",
-        "auditing.matches._Names",
-        "auditing.operators.index_operators.IndexOperator",
-    ),
-)
-MERGED_NODES = Quirk(
-    "merged nodes",
-    "It merges two nodes that are equal.",
-    "basic",
-    "A gather that is gone may be any of those that are worse than in the file.",
-    ("auditing.matches.Matches._match_merged",),
-)
-MOVED_TRANSPOSE = Quirk(
-    "moved Transpose",
-    "It moves a Transpose from the data of a gather to its output, which keeps its "
-    "name.",
-    "basic",
-    "The node before the Transpose stands for the gather.",
-    ("auditing.matches.Matches._behind",),
-    versions=("1.32.0",),
-)
-GATHERS_TO_SPLIT = Quirk(
-    "Gathers of one position",
-    "Of Gathers that read all positions of an axis one by one it makes a Split.",
-    "extended",
-    "A Split is safe if its parts have as many positions as the axis.",
-    ("auditing.matches.Matches._splits_all",),
 )
 GATHER_OF_RANGE = Quirk(
     "Gather of a Range",
     "Of a Gather whose indices are a Range it makes a Slice, whose ends below 0 count "
     "from the end, and which does not fail.",
     "extended",
-    "A certificate allows no end of a Range below 0, and an audit none of the Slice.",
-    ("proving.operators._range_of", "auditing.matches.Matches._may_cut"),
+    "A certificate allows no end of a Range below 0, and an audit no number below 0.",
+    (
+        "proving.operators._range_of",
+        "auditing.operators.index_operators.coordinates_of",
+    ),
 )
 EMBEDDING_FROM_START = Quirk(
     "embedding from the start",
@@ -125,7 +93,7 @@ EMBEDDING_FROM_START = Quirk(
     "extended",
     "The new indices of a hardened Gather are at least 0.",
     (
-        "auditing.hardening.harden._becomes_counted",
+        "auditing.hardening.harden._counts_from_start",
         "auditing.hardening.harden.rewrite",
     ),
     test="auditing/proof/test_embeddings.py::"
@@ -137,13 +105,6 @@ EARLY_NORMALIZATION = Quirk(
     "disabled",
     "Before opset 17 the sizes come from a rule of its own.",
     ("auditing.operators.output_types_of_runtime",),
-)
-WRITTEN_DEFAULTS = Quirk(
-    "written defaults",
-    "It writes attributes that a node leaves out, with their defaults.",
-    "disabled",
-    "Two nodes are the same if their attributes with the defaults are.",
-    ("auditing.proof.earlier._is_same_operator",),
 )
 REPEATED_CONSTANTS = Quirk(
     "repeated constants",

@@ -21,6 +21,7 @@ from onnx import (
     parser,
 )
 from onnx_graphs import constant, written
+from rewritten_models import REWRITTEN_MODELS
 from rings import by_ring
 from sizes_of_one import recorded_nodes
 
@@ -372,3 +373,31 @@ def test_conditions_that_are_given_are_not_written_into_the_arithmetic() -> None
     given = Premises(plain, None, [condition], allow_empty=True)
     expected = hardened(Premises(plain, allow_empty=True), "zero").model
     assert hardened(given, "zero").model == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "rewritten", "verdict"),
+    [("cast to BOOL", 1, "never"), ("divided: the shape", 0, "can-leave")],
+)
+def test_a_node_that_only_the_graph_that_runs_leaves_open_is_rewritten_or_left(
+    name: str, rewritten: int, verdict: str
+) -> None:
+    row = next(row for row in REWRITTEN_MODELS if row.name == name)
+    result = hardened(Premises(read_network(row.model())))
+    assert len(result.rewritten) == rewritten
+    assert og.audit(result.model).verdict == verdict
+    left = "no limit of its indices would be proved in the graph that runs"
+    assert [each.why for each in result.left] == [left] * (1 - rewritten)
+
+
+def test_a_node_that_only_a_graph_has_is_left_if_it_is_open() -> None:
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["" : 21, "own" : 1]>
+        g (float[N] z) => (int64 y) <float[1,1] one = {1.0}, int64 i = {1}>
+        { d = Div(one, z)  e = Mul(d, z)  s = Shape(e)  y = own.f(s, i) }
+        <domain: "own", opset_import: ["" : 21]>
+        f (s, i) => (r) { [inner] t = Gather(s, i)  r = Neg(t) }""")
+    result = hardened(Premises(read_network(model)))
+    assert [str(each) for each in result.left] == [
+        "left: main graph at level all: Gather '_inlfunc_f_inner': ONNX Runtime runs"
+        " another graph, which does not prove it"
+    ]

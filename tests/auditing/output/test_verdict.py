@@ -18,11 +18,14 @@ from onnxgather.auditing.output.verdict import (
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.index_range import IndexRange
 from onnxgather.auditing.records import (
-    AskedRuntime,
     Audit,
     AuditedGather,
+    GraphGather,
     ModelVerdict,
     NotJudged,
+    RangeState,
+    Runtime,
+    RuntimeGraph,
     Tensor,
 )
 
@@ -43,7 +46,7 @@ def audit(text: str = "") -> Audit:
         if state in ("refused", "given", "look"):
             continue
         record: dict[str, Any] = dict.fromkeys(AuditedGather.__struct_fields__, "")
-        record |= {"data": FLOATS, "shape_computation": False, "runtime": None}
+        record |= {"data": FLOATS, "shape_computation": False, "rewritten_at": ()}
         record["refused"] = "rule" if "refused" in words else None
         record["range"] = replace(
             IndexRange("proved", (0,), (1,), (4,), ""),
@@ -94,16 +97,39 @@ def test_a_model_has_the_verdict_of_its_worst_gather(
     assert audit(states).verdict == verdict
 
 
-def test_a_node_of_a_graph_that_runs_is_among_those_of_the_verdict() -> None:
-    asked = AskedRuntime("1.32.0", ["basic", "all"], not_proved=["fused"])
-    proved = AskedRuntime("1.24.4", ["all"])
-    for of_file, verdict in (
-        (audit("proved"), "perhaps"),
-        (audit("proved not-proved"), "perhaps"),
-        (audit("exact"), "can-leave"),
-    ):
-        assert replace(of_file, runtimes=[proved, asked]).verdict == verdict
-    assert replace(audit("proved"), runtimes=[proved]).verdict == "never"
+def with_graph(of_file: Audit, **fields: Any) -> Audit:
+    """An audit with a graph that is proved, and another one."""
+    proved = RuntimeGraph("1.24.4", ["all"], gathers=1)
+    other = RuntimeGraph("1.32.0", ["basic", "all"], **fields)
+    return replace(of_file, runtime=Runtime("1.24.4", [proved, other]))
+
+
+@pytest.mark.parametrize(
+    ("state", "in_file", "expected"),
+    [
+        ("proved-if", False, ["perhaps", "perhaps", "can-leave"]),
+        ("not-proved", False, ["perhaps", "perhaps", "can-leave"]),
+        ("not-proved", True, ["perhaps", "perhaps", "can-leave"]),
+        ("out-of-range", False, ["can-leave", "can-leave", "can-leave"]),
+    ],
+)
+def test_the_verdict_is_the_worst_of_the_file_and_of_the_graphs_that_run(
+    state: RangeState, in_file: bool, expected: list[ModelVerdict]
+) -> None:
+    row = GraphGather("fused", "main graph at level all", "Gather", state, "", in_file)
+    verdicts = [
+        with_graph(audit(states), not_proved=[row]).verdict
+        for states in ("proved", "proved not-proved", "exact")
+    ]
+    assert verdicts == expected
+
+
+def test_a_graph_that_is_proved_leaves_the_verdict_and_one_that_is_not_known_not() -> (
+    None
+):
+    assert with_graph(audit("proved")).verdict == "never"
+    refused = with_graph(audit("proved"), refused="does not open the model: no")
+    assert refused.verdict == "perhaps"
 
 
 def test_each_verdict_has_a_sentence() -> None:

@@ -93,34 +93,26 @@ def test_onnx_runtime_counts_no_row_of_an_embedding_from_the_end() -> None:
 
 @NEW
 def test_an_embedding_is_proved_for_indices_from_0() -> None:
-    audited = og.audit(embedding())
-    found = {
-        g.node: [(c.input, c.low, c.high) for c in g.range.conditions]
-        for g in audited.gathers
-    }
-    # One node reads both rows from level extended on.
-    both = {("ids", 0, 9), ("parts", 0, 1)}
-    assert {name: {*rows} for name, rows in found.items()} == {
-        "word": both,
-        "place": set(),
-        "segment": both,
-    }
-    assert [g.range.state for g in audited.gathers] == [
-        "proved-if",
-        "proved",
-        "proved-if",
-    ]
+    model = embedding()
+    audited = og.audit(model)
+    # The file counts a row from the end, and the graph that runs does not.
+    (fused,) = audited.graph_gathers
+    assert (fused.op, fused.state) == ("EmbedLayerNormalization", "proved-if")
+    ranges = {"ids": (0, WORDS - 1), "parts": (0, 1)}
+    from_0 = og.audit(model, ranges=ranges)
+    assert from_0.verdict == "never"
+    assert [graph.not_proved for graph in from_0.graphs] == [[]]
     for number, is_good in ((-1, False), (0, True), (1, True)):
         fed = filled(number)
         if is_good:
-            og.check_inputs(audited.contract, fed)
+            og.check_inputs(from_0.contract, fed)
             for level in range(4):
-                assert results(session(embedding(), level), fed)
+                assert results(session(model, level), fed)
         else:
             with pytest.raises(
                 og.OnnxGatherError, match="each value of ids is from 0 to 9"
             ):
-                og.check_inputs(audited.contract, fed)
+                og.check_inputs(from_0.contract, fed)
 
 
 @pytest.mark.parametrize("policy", one_quick_in(3, ["clamp", "zero", "index=1"]))
@@ -171,12 +163,9 @@ KEPT = """
 def test_an_embedding_is_known_by_the_graph_that_runs(
     last: str, expected: bool
 ) -> None:
-    word, _, _ = og.audit(embedding(last)).gathers
-    assert word.runtime is not None
-    fused = [row.op == "EmbedLayerNormalization" for row in word.runtime.levels]
-    assert fused == [False, expected, expected]
-    (low,) = [c.low for c in word.range.conditions if c.input == "ids"]
-    assert low == (0 if expected else -WORDS)
+    audited = og.audit(embedding(last))
+    fused = {row.op for row in audited.graph_gathers}
+    assert fused == ({"EmbedLayerNormalization"} if expected else set())
     fails = False
     try:
         results(session(embedding(last), 3), filled(-1))
@@ -189,11 +178,7 @@ def test_an_embedding_is_known_by_the_graph_that_runs(
 def test_rows_that_leave_a_function_or_a_branch_may_become_an_embedding() -> None:
     rows = function("Rows", ["x", "i"], nodes_of("[row] row = Gather (x, i)"))
     model = embedding(functions=[rows])
-    ranges = {
-        g.node: {c.input: c.low for c in g.range.conditions}
-        for g in og.audit(model).gathers[::2]
-    }
-    both = {"ids": 0, "parts": 0}
-    assert ranges == {"row": both, "segment": both}
+    (fused,) = og.audit(model).graph_gathers
+    assert fused.op == "EmbedLayerNormalization"
     with pytest.raises(Exception, match="input index out of range"):
         results(session(model, 3), filled(-1))
