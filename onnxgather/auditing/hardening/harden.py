@@ -289,9 +289,12 @@ def hardened(
     reasons_to_leave: dict[OperationKey, str] = {}
     records: dict[OperationKey, AuditedGather] = {}
     for key, scope, operation, gather in not_proved(audited):
-        _check_row(scope, operation, gather, out_of_range)
-        reasons_to_leave[key] = ""
         records[key] = gather
+        reasons_to_leave[key] = ""
+        if gather.range.state == "invalid":
+            reasons_to_leave[key] = f"the node is invalid: {gather.range.why}"
+        else:
+            _check_row(scope, operation, gather, out_of_range)
 
     # A limit that is not proved is no use: such nodes are left in the next round.
     counted = [key for key, gather in records.items() if _becomes_counted(gather)]

@@ -53,6 +53,8 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     """
     say = partial(said, sizes=audit.contract["sizes"])
     yield f"{name}: {first_line(audit)}"
+    for text in _alike(audit.invalid, say, every):
+        yield f"INVALID       {text}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
         behaviour = read_by_directml(gather)
@@ -338,6 +340,8 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
         sizes: The places of the open sizes.
     """
     index_range = gather.range
+    if index_range.state == "invalid":
+        return index_range.why
     if index_range.state == "proved-if":
         return _conditions(index_range, sizes)
     if index_range.state == "out-of-range":
@@ -354,13 +358,13 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
 def providers_of(gathers: Iterable[AuditedGather]) -> dict[str, dict[str, str]]:
     """Return what each provider does with an index out of range, by operators.
 
-    A key names the operators with the same behaviour; only operators with a gather that
-    is not proved are there.
+    A key names the operators with the same behaviour; only operators with a gather
+    whose index may be out of range are there.
     """
     # The order is that of the gathers.
     operators = dict[tuple[str, str], None]()
     for gather in gathers:
-        if not _is_proved(gather):
+        if gather.range.state not in ("proved", "invalid"):
             operators[gather.op, gather.domain] = None
     names_by_behaviour = dict[tuple[tuple[str, str], ...], list[str]]()
     for name, domain in operators:
@@ -463,7 +467,7 @@ def _commands_of_list(
     audits: Mapping[str, Audit], named: NamedPaths
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the purpose of what may be done next with a list of models."""
-    models = [model for model, audit in audits.items() if audit.open]
+    models = [model for model, audit in audits.items() if _has_open_range(audit)]
     if not models:
         return
     paths = " ".join(map(quote, named.models))
@@ -485,6 +489,12 @@ def _commands_of_list(
         "to see what is open in a model, and what would tell more; the worst first:",
         [f"onnxgather audit {quote(worst)}"],
     )
+
+
+def _has_open_range(audit: Audit) -> bool:
+    """Return whether an index of a model may be out of range."""
+    # What is invalid is left as it is, and has no index.
+    return any(gather.range.state != "invalid" for gather in audit.open)
 
 
 def _has_conditions(audit: Audit) -> bool:
@@ -544,7 +554,7 @@ def _commands(
         )
     if _has_conditions(audit) and not named.assume:
         yield from _contract_commands(again, f"{stem}.contract.json", named)
-    if audit.open:
+    if _has_open_range(audit):
         hardened = quote(f"{stem}.hardened.onnx")
         yield (
             "to make a model in which each index stays in range, and to try it:",
@@ -569,6 +579,7 @@ def first_line(audit: Audit) -> str:
 def summary(audit: Audit) -> str:
     """Return how many gathers and other operators there are, and how many by state."""
     counts = [
+        (len(audit.invalid), "invalid"),
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),
         (len(audit.not_proved), "not proved in range"),

@@ -23,6 +23,8 @@ from onnxgather.core.public import public
 
 SizesFrom = Literal["file", "given", "run"]
 
+RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range", "invalid"]
+
 
 class Found(Struct, frozen=True):
     """An index out of range."""
@@ -80,10 +82,11 @@ class IndexRange(Struct, frozen=True):
         ('proved', (1,), (1,), (2,))
     """
 
-    state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
+    state: RangeState
     """Proved: each index is in range, or there is no index. Proved if: the same if the
     inputs meet the conditions. Out of range: an index is known that is not in range: a
-    constant, one of a run, or one that a given range of an input leads to."""
+    constant, one of a run, or one that a given range of an input leads to. Invalid:
+    ONNX forbids the node, or the node fails in each run."""
     low: tuple[int | None, ...] | None
     """The smallest index, before negative indices are counted from the end. A number is
     None if it is unbounded, and all is None if there is no index."""
@@ -92,7 +95,7 @@ class IndexRange(Struct, frozen=True):
     """The size of the axis that is indexed."""
     why: str
     """The proof in words, such as "constant"; without a proof, the operators behind the
-    bounds."""
+    bounds; of an invalid node, the rule that it breaks."""
     sizes_from: SizesFrom = "file"
     """The sizes for which the range holds: those of the file, those given, or those of
     a run with the inputs given."""
@@ -111,6 +114,11 @@ class IndexRange(Struct, frozen=True):
     given: GivenEnd | None = None
     """What shows that an index is out of range if neither a constant nor a run does:
     an end of a given range. The conditions say where the gather is proved."""
+
+
+def invalid_range(rule: str) -> IndexRange:
+    """Return the range of an invalid node, with the rule that the node breaks."""
+    return IndexRange("invalid", None, None, None, rule)
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
