@@ -32,6 +32,7 @@ from onnxgather.auditing.proof.index_range import (
     Found,
     IndexRange,
     SizesFrom,
+    broken_rule,
     invalid_range,
     proof_of,
 )
@@ -126,8 +127,9 @@ def audit_graph(
     def refine(source: SizesFrom) -> Ranges:
         # What a run shows of the file need not hold of another graph.
         earlier = file.stages.get(source) if file and source != "run" else None
-        stage = _Stage(network, source, captured, contract, earlier)
-        _refine(gathers, stage, all_calls, file is None)
+        is_file = file is None
+        stage = _Stage(network, source, captured, contract, earlier, is_file)
+        _refine(gathers, stage, all_calls, is_file)
         bounds = stage.bounds
         stages[source] = EarlierGraph(network.main, bounds)
         return bounds
@@ -258,6 +260,7 @@ class _Stage:
         captured: Captured,
         contract: Contract,
         earlier: EarlierGraph | None,
+        is_file: bool,
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
         allow_empty = contract.assumes != NOT_EMPTY
@@ -265,6 +268,7 @@ class _Stage:
         self._source = source
         self._captured = captured
         self._contract = contract
+        self._is_file = is_file
         self.bounds = ranges_of(
             network,
             contract.conditions,
@@ -292,8 +296,12 @@ class _Stage:
         """Return what is proved of the indices, with conditions or without."""
         try:
             proof = proof_of(self.bounds, scope, operation)
+            rule = broken_rule(self.bounds, scope, operation)
         except (LookupError, TypeError, ValueError):
             return invalid_range(FORBIDDEN)
+        # Of a graph that ONNX Runtime makes, the node of the file may be valid.
+        if rule is not None and self._is_file:
+            return invalid_range(rule)
         if proof.state != "not-proved":
             return proof
         conditions = self._search.conditions(scope, operation)

@@ -79,6 +79,26 @@ class IndexInput(Struct, frozen=True):
         return int(axis)
 
 
+class SizeRule(Struct, frozen=True):
+    """A rule that a size of an input must be a size of another input."""
+
+    input: int
+    """The position of the input."""
+    dim: int
+    other: int
+    """The position of the other input."""
+    other_dim: int
+    attribute: str = ""
+    """The attribute that gives the dimension of the other input where it is not the
+    default above."""
+    at_most: bool = False
+    """Whether the size may be less than the other one, too."""
+    may_be_one: bool = False
+    """Whether the size may be 1, too."""
+    rank: int = 1
+    """The rule is for inputs of this rank and higher ranks."""
+
+
 class IndexOperator(Struct, frozen=True):
     """An operator with inputs that hold indices."""
 
@@ -93,6 +113,8 @@ class IndexOperator(Struct, frozen=True):
     providers: dict[str, str] = {}
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
+    sizes: tuple[SizeRule, ...] = ()
+    """The rules on sizes that are the same for inputs of any rank."""
 
 
 _ROWS = (

@@ -204,6 +204,8 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         # An index has nothing to be compared with if a size is unknown.
         if index_range.low is not None and None in (index_range.size or (None,)):
             return "because of axes of unknown size"
+        if index_range.input is None and index_range.unfit:
+            return f"because {index_range.unfit[0]}"
         return f"because of {index_range.input}"
     if index_range.state == "out-of-range":
         if index_range.given is not None:
@@ -422,7 +424,9 @@ def _conditions(index_range: IndexRange, sizes: NamedSizes) -> str:
         text += f", where {', '.join(places)}"
     if not all(condition.exact for condition in index_range.conditions):
         text += "; other inputs may be in range too"
-    # Without both bounds there is no interval to show.
+    # The indices say nothing of sizes, and without both bounds there is no interval.
+    if index_range.unfit:
+        return text
     for numbers in (index_range.low, index_range.high):
         if not numbers or None in numbers:
             return text
@@ -493,8 +497,11 @@ def _commands_of_list(
 
 def _has_open_range(audit: Audit) -> bool:
     """Return whether an index of a model may be out of range."""
-    # What is invalid is left as it is, and has no index.
-    return any(gather.range.state != "invalid" for gather in audit.open)
+    # What is invalid is left as it is, and so are sizes that do not fit.
+    return any(
+        gather.range.state != "invalid" and not gather.range.unfit
+        for gather in audit.open
+    )
 
 
 def _has_conditions(audit: Audit) -> bool:

@@ -13,8 +13,8 @@ A trial computes anew only the values between the inputs and the indices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -117,17 +117,18 @@ class Search:
 
         The result is empty if no simple conditions prove it.
         """
+        of_sizes_beside = self._conditions_beside(scope, gather)
+        if of_sizes_beside is None:
+            return ()
+
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
-            judged = tuple(
-                replace(condition, exact=self._is_exact_size(scope, gather, condition))
-                for condition in size_conditions
-            )
+            judged = self._judged(scope, gather, size_conditions)
             # A condition that only the least size meets is as narrow as a start.
             if any(map(self._is_of_least_size, judged)):
                 return ()
-            return judged
+            return (*judged, *of_sizes_beside)
 
         # Case 2: ranges of values prove it.
         for outcome in self._outcomes(scope, gather):
@@ -136,8 +137,39 @@ class Search:
             if self._values_left < 0:
                 return ()
             if conditions is not None:
-                return (*conditions, *outcome.sizes)
+                return (*conditions, *outcome.sizes, *of_sizes_beside)
         return ()
+
+    def _conditions_beside(
+        self, scope: Scope, gather: Operation
+    ) -> tuple[Condition, ...] | None:
+        """Return what a proof asks of the sizes beside the axis; None if none prove it."""
+        conditions: list[Condition] = []
+        for size in self._ranges.sizes_beside(scope, gather):
+            if size.is_inside:
+                continue
+            rooms = size.rooms
+            # Case: a size that is equal to another needs one condition with both ends.
+            is_equal = size.is_equal and in_named(rooms[0]) == rooms[0]
+            if is_equal:
+                rooms = rooms[:1]
+            found = [self._size_condition(room, is_equal) for room in rooms]
+            if not found:
+                return None
+            for condition in found:
+                if condition is None:
+                    return None
+                conditions.append(condition)
+        return self._judged(scope, gather, dict.fromkeys(conditions))
+
+    def _judged(
+        self, scope: Scope, gather: Operation, conditions: Iterable[Condition]
+    ) -> tuple[Condition, ...]:
+        """Return conditions on sizes, each with whether it is exact."""
+        return tuple(
+            replace(condition, exact=self._is_exact_size(scope, gather, condition))
+            for condition in conditions
+        )
 
     def _conditions_of(
         self, scope: Scope, gather: Operation, outcome: _Outcome
@@ -552,7 +584,10 @@ class Search:
             return False
         beyond: list[dict[str, int] | None] = []
         if condition.of == "sizes":
-            beyond.append(self._sizes_beyond(condition))
+            if condition.low is not None:
+                beyond.append(self._sizes_beyond(condition, condition.low, -1))
+            if condition.high is not None:
+                beyond.append(self._sizes_beyond(condition, condition.high, 1))
         else:
             name = condition.expression or ""
             if condition.low is not None:
@@ -571,14 +606,19 @@ class Search:
         (symbol,) = self._ranges.sizes[name].symbols
         return symbol.low <= number <= symbol.high
 
-    def _sizes_beyond(self, condition: Condition) -> dict[str, int] | None:
-        """Return sizes with which an expression is just beyond its high end.
+    def _sizes_beyond(
+        self, condition: Condition, end: int, side: Literal[-1, 1]
+    ) -> dict[str, int] | None:
+        """Return sizes with which an expression is just beyond an end.
 
         All but one are the least; None if these do not lead beyond it.
+
+        Args:
+            condition: The condition with the expression.
+            end: The end.
+            side: 1 for the high end, -1 for the low one.
         """
         expression = condition.expression or ""
-        if condition.high is None or condition.low is not None:
-            return None
         least: dict[str, int] = {}
         for name, size in self._ranges.sizes.items():
             (symbol,) = size.symbols
@@ -586,13 +626,14 @@ class Search:
         total = low_of(size_from(expression, least))
         for name, number in least.items():
             more = low_of(size_from(expression, {**least, name: number + 1}))
-            step = more - total
+            step = (more - total) * side
             if step <= 0:
                 continue
-            missing = condition.high + 1 - total
+            missing = (end - total) * side + 1
             number += max(0, -(-missing // step))
             found = {**least, name: number}
-            if low_of(size_from(expression, found)) > condition.high:
+            beyond = low_of(size_from(expression, found)) - end
+            if beyond * side > 0:
                 return found
         return None
 
@@ -619,7 +660,9 @@ class Search:
         return self._leaves_surely(changed, scope, gather)
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
-        """Return whether some index of a gather surely leaves its axis."""
+        """Return whether some index, or a size beside the axis, is surely out of range."""
+        if any(size.is_outside for size in ranges.sizes_beside(scope, gather)):
+            return True
         # A trial with one number is no constant.
         own = self._ranges.coordinates(scope, gather)
         from_end = {coordinate.input: coordinate.from_end for coordinate in own}
@@ -682,8 +725,15 @@ class Search:
                     conditions.append(condition)
         return tuple(conditions)
 
-    def _size_condition(self, room: AnySize) -> Condition | None:
-        """Return a simple condition that makes a number at least 0; None without it."""
+    def _size_condition(
+        self, room: AnySize, is_equal: bool = False
+    ) -> Condition | None:
+        """Return a simple condition that makes a number at least 0; None without it.
+
+        Args:
+            room: The number.
+            is_equal: Whether the condition makes it 0.
+        """
         named = in_named(room)
         # A plain number, or a size that only a run decides.
         if not isinstance(named, Size):
@@ -694,6 +744,8 @@ class Search:
         )
         if (-open_part).low > constant:  # no sizes satisfy it
             return None
+        if is_equal and (-open_part).high < constant:
+            return None
         # An end of what a proof assumes leads to it: no real sizes satisfy it.
         if constant < -LARGEST_ASKED:
             return None
@@ -702,11 +754,18 @@ class Search:
         *other_symbols, symbol = symbols
         # Case 1: a sum or a product of sizes.
         if other_terms or other_symbols:
-            return Condition(of="sizes", expression=repr(-open_part), high=constant)
+            return Condition(
+                of="sizes",
+                expression=repr(-open_part),
+                low=constant if is_equal else None,
+                high=constant,
+            )
         # Case 2: one size, count * size + constant >= 0.
         input_name, dimension = self._open_sizes[symbol.name][0]
-        low = -(constant // count) if count > 0 else None
-        high = constant // -count if count < 0 else None
+        low = -(constant // count) if count > 0 or is_equal else None
+        high = constant // -count if count < 0 or is_equal else None
+        if is_equal and low != high:  # no integer satisfies it
+            return None
         return Condition(
             of="size",
             input=input_name,

@@ -147,7 +147,9 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return replace(plain, **numbers)
 
     def __str__(self) -> str:
-        if self.of == "sizes" and self.low is None and self.high is not None:
+        is_one_number = self.low == self.high
+        has_one_end = self.low is None or is_one_number
+        if self.of == "sizes" and self.high is not None and has_one_end:
             # Each side has the terms that are added there: `past + 2 is at most
             # sequence`.
             expression = self.expression or ""
@@ -156,7 +158,8 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             subtracted = [term for sign, term in terms if sign == "-"]
             left = " + ".join(added) or "0"
             right = " + ".join(subtracted) or "0"
-            return f"{left} is at most {right}"
+            verb = "is" if is_one_number else "is at most"
+            return f"{left} {verb} {right}"
         subject = self._subject
         low = self.low if self.low_expression is None else self.low_expression
         high = self.high if self.high_expression is None else self.high_expression

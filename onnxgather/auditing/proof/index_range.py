@@ -14,6 +14,7 @@ from msgspec import Struct
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
 from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
 from onnxgather.auditing.operators.index_operators import Coordinate, operator_of
+from onnxgather.auditing.operators.sizes_beside import SizeBeside
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.lost_by import rank_lost_by
 from onnxgather.auditing.proof.ranges import Ranges
@@ -114,6 +115,9 @@ class IndexRange(Struct, frozen=True):
     given: GivenEnd | None = None
     """What shows that an index is out of range if neither a constant nor a run does:
     an end of a given range. The conditions say where the gather is proved."""
+    unfit: tuple[str, ...] = ()
+    """The rules on sizes beside the axis that are not proved, or only if the inputs
+    meet the conditions. No limit of the indices mends them."""
 
 
 def invalid_range(rule: str) -> IndexRange:
@@ -121,9 +125,20 @@ def invalid_range(rule: str) -> IndexRange:
     return IndexRange("invalid", None, None, None, rule)
 
 
+def broken_rule(ranges: Ranges, scope: Scope, operation: Operation) -> str | None:
+    """Return a rule on sizes that an operation surely breaks; None if it breaks none."""
+    for size in ranges.sizes_beside(scope, operation):
+        if size.is_outside:
+            return size.broken_rule
+    return None
+
+
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """Return the range of the indices of an operation, and what is proved of it."""
     coordinates = ranges.coordinates(scope, operation)
+    beside = ranges.sizes_beside(scope, operation)
+    unfit = [size for size in beside if not size.is_inside]
+    rules = tuple(size.rule for size in unfit)
     row = operator_of(operation)
     low = tuple(_told_number(coordinate, 0) for coordinate in coordinates)
     high = tuple(_told_number(coordinate, 1) for coordinate in coordinates)
@@ -132,12 +147,14 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     why = ", ".join(reason.text for reason in reasons_of_all)
 
     # Case 1: each index is in range.
-    if all(coordinate.value.is_empty for coordinate in coordinates):
-        return IndexRange("proved", None, None, sizes, "there is no index")
-    if row and row.hardened == "nothing":
-        return IndexRange("proved", low, high, sizes, "any index is in range by design")
     outside = [coordinate for coordinate in coordinates if not coordinate.is_inside]
-    if not outside:
+    if not unfit:
+        if all(coordinate.value.is_empty for coordinate in coordinates):
+            return IndexRange("proved", None, None, sizes, "there is no index")
+        if row and row.hardened == "nothing":
+            why = "any index is in range by design"
+            return IndexRange("proved", low, high, sizes, why)
+    if not unfit and not outside:
         reasons = [why] if why else []
         for coordinate in coordinates:
             size = coordinate.size
@@ -151,9 +168,11 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
             return IndexRange("out-of-range", low, high, sizes, why)
 
     # Case 3: neither is proved.
-    stop = _stop_of(operation, outside) or why
-    lost = _lost_size(ranges, scope, operation, outside)
-    return IndexRange("not-proved", low, high, sizes, why, input=stop, lost=lost)
+    stop = _stop_of(operation, outside) or why if outside else None
+    lost = _lost_size(ranges, scope, operation, outside, unfit)
+    return IndexRange(
+        "not-proved", low, high, sizes, why, input=stop, lost=lost, unfit=rules
+    )
 
 
 def _lost_size(
@@ -161,8 +180,9 @@ def _lost_size(
     scope: Scope,
     operation: Operation,
     outside: Sequence[Coordinate],
+    unfit: Sequence[SizeBeside],
 ) -> Lost | None:
-    """Return the node behind which the size of an axis of coordinates is not known."""
+    """Return the node behind which a size of an axis or beside it is not known."""
     for coordinate in outside:
         size = coordinate.size
         if isinstance(size, Size) and size.lost_by:
@@ -172,6 +192,10 @@ def _lost_size(
             lost_by = rank_lost_by(ranges, scope, data)
             if lost_by is not None:
                 return Lost(*lost_by)
+    for beside in unfit:
+        for size in (beside.limit, beside.size):
+            if isinstance(size, Size) and size.lost_by:
+                return Lost(*size.lost_by)
     return None
 
 
