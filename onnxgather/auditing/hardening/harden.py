@@ -282,7 +282,7 @@ def hardened(
     Raises:
         OnnxGatherError: As `harden`.
     """
-    rule = hardening_rule(out_of_range)
+    limit = hardening_rule(out_of_range)
     plain = premises.network
     audited = audited or audit_model(premises)
     own = ranges_of(plain, (), premises.allow_empty)  # for the sizes
@@ -293,20 +293,23 @@ def hardened(
         reasons_to_leave[key] = ""
         if gather.range.state == "invalid":
             reasons_to_leave[key] = f"the node is invalid: {gather.range.why}"
+        elif gather.range.unfit and _hardened_as(operation) != "leave":
+            rule = gather.range.unfit[0]
+            reasons_to_leave[key] = f"no limit of its indices mends its sizes: {rule}"
         else:
             _check_row(scope, operation, gather, out_of_range)
 
     # A limit that is not proved is no use: such nodes are left in the next round.
     counted = [key for key, gather in records.items() if _becomes_counted(gather)]
     while True:
-        result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
+        result = rewrite(audited.network, plain, own, reasons_to_leave, limit, counted)
         new_network = result.network(plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
         more_reasons: dict[OperationKey, str] = {}
         for _, scope, operation, _ in not_proved(audited_again):
             key = result.limited.get((scope.place, operation.outputs[0]))
             if key:
-                more_reasons[key] = _why_no_limit(records[key], rule)
+                more_reasons[key] = _why_no_limit(records[key], limit)
         if not more_reasons:
             break
         reasons_to_leave |= more_reasons

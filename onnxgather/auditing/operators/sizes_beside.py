@@ -86,12 +86,15 @@ def _size_of_tuples(call: Call, first_axis: int) -> SizeBeside:
     """Return the size of the tuples of a GatherND or a ScatterND."""
     data, indices = call.operation.inputs[:2]
     count = size_at(call.has(1), -1)
+    rule = f"the last size of {indices} must be at most the rank of {data}"
+    if first_axis:
+        rule = f"{rule} minus {first_axis}"
     limit: int | None = None
     # Of a ScatterND, the tuples decide which sizes the updates have.
     if isinstance(count, int) or call.operator == "GatherND":
         limit = _rank(call.x) - first_axis
     return SizeBeside(
-        rule=f"the last size of {indices} must be at most the axes left of {data}",
+        rule=rule,
         size=count,
         limit=limit,
         is_equal=False,

@@ -149,14 +149,14 @@ class Search:
             if size.is_inside:
                 continue
             rooms = size.rooms
-            # Case: a size that is equal to another needs one condition with both ends.
+            if not rooms:
+                return None
+            # Case: one condition with both ends says that two sizes are equal.
             is_equal = size.is_equal and in_named(rooms[0]) == rooms[0]
             if is_equal:
                 rooms = rooms[:1]
-            found = [self._size_condition(room, is_equal) for room in rooms]
-            if not found:
-                return None
-            for condition in found:
+            for room in rooms:
+                condition = self._size_condition(room, is_equal)
                 if condition is None:
                     return None
                 conditions.append(condition)

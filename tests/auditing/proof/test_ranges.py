@@ -141,11 +141,17 @@ def values(name: str, low: int | None, high: int | None, *columns: int) -> Condi
     )
 
 
-def told(state: Any, low: Any, high: Any, size: Any, why: str, stop: str) -> IndexRange:
+def told(
+    state: Any,
+    low: Any,
+    high: Any,
+    size: Any,
+    why: str,
+    stop: str,
+    unfit: tuple[str, ...] = (),
+) -> IndexRange:
     """What the proof says of a gather, with what stops it if it is not proved."""
-    return IndexRange(
-        state, low, high, size, why, input=stop if state == "not-proved" else None
-    )
+    return IndexRange(state, low, high, size, why, input=stop or None, unfit=unfit)
 
 
 def node(operator: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
@@ -258,19 +264,14 @@ def test_each_coordinate_of_a_tuple_has_an_interval_of_its_own() -> None:
 
 def test_a_tuple_of_any_length_must_be_within_each_axis() -> None:
     tuples, gather = info("i", INT64, 3, None), [node("GatherND", "data i", "y")]
+    of_length = ("the last size of i must be at most the rank of data",)
+    given = "the range given of i"
     assert proof(
         gather, info("data", FLOAT, 5, 2), tuples, given=[values("i", 0, 4)]
-    ) == told(
-        "not-proved",
-        (0, 0),
-        (4, 4),
-        (5, 2),
-        "the range given of i",
-        "the range given of i",
-    )
+    ) == told("not-proved", (0, 0), (4, 4), (5, 2), given, given, of_length)
     assert proof(
         gather, info("data", FLOAT, 5, 2), tuples, given=[values("i", 0, 1)]
-    ) == told("proved", (0, 0), (1, 1), (5, 2), "the range given of i", "")
+    ) == told("not-proved", (0, 0), (1, 1), (5, 2), given, "", of_length)
 
 
 def test_an_operator_that_is_not_known_stops_the_proof() -> None:
