@@ -629,6 +629,7 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
         high=ends_of_all(max, [index_range.high for index_range in ranges]),
         size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
+        unfit=max([index_range.unfit for index_range in ranges], key=len),
     )
 
 
