@@ -24,6 +24,7 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
+from onnxgather.auditing.operators.node_rules import broken_rule
 from onnxgather.auditing.proof.conditions import Search
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
 from onnxgather.auditing.proof.earlier import EarlierGraph
@@ -295,6 +296,9 @@ class _Stage:
     def _proof(self, scope: Scope, operation: Operation) -> IndexRange:
         """Return what is proved of the indices, with conditions or without."""
         try:
+            rule = broken_rule(self.bounds.given(scope, operation))
+            if rule is not None:
+                return invalid_range(rule)
             proof = proof_of(self.bounds, scope, operation)
             rule = broken_rule(self.bounds, scope, operation)
         except (LookupError, TypeError, ValueError):

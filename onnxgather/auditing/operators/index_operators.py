@@ -62,6 +62,12 @@ class IndexInput(Struct, frozen=True):
     """Whether the input holds lengths, of which the size itself is in range."""
     is_size: bool = False
     """Whether the input must hold the size itself."""
+    types: tuple[str, ...] = ("INT32", "INT64")
+    """The data types that the input may have."""
+    ranks: tuple[int, ...] = ()
+    """The ranks that the input may have; empty for any."""
+    below_data: int | None = None
+    """How much less its rank must be than that of the data; None for any rank."""
     ignored: str = ""
     """The attribute with a number that stands for no index."""
     used: int | None = None
@@ -108,6 +114,9 @@ class IndexOperator(Struct, frozen=True):
     """Those that hold indices."""
     domain: str = ""
     """"" is ONNX's own."""
+    shapes_of: str = ""
+    """The gather of ONNX whose rule the shapes of data and indices must meet, if there
+    is one."""
     is_function: bool = False
     """Whether ONNX defines a function for it (`quirks.INLINED_BODIES`)."""
     providers: dict[str, str] = {}
