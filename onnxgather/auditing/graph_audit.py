@@ -33,7 +33,6 @@ from onnxgather.auditing.proof.index_range import (
     Found,
     IndexRange,
     SizesFrom,
-    broken_rule,
     invalid_range,
     proof_of,
 )
@@ -297,15 +296,12 @@ class _Stage:
         """Return what is proved of the indices, with conditions or without."""
         try:
             rule = broken_rule(self.bounds.given(scope, operation))
-            if rule is not None:
+            # A graph that ONNX Runtime makes says nothing of the node of the file.
+            if rule is not None and self._is_file:
                 return invalid_range(rule)
             proof = proof_of(self.bounds, scope, operation)
-            rule = broken_rule(self.bounds, scope, operation)
         except (LookupError, TypeError, ValueError):
             return invalid_range(FORBIDDEN)
-        # Of a graph that ONNX Runtime makes, the node of the file may be valid.
-        if rule is not None and self._is_file:
-            return invalid_range(rule)
         if proof.state != "not-proved":
             return proof
         conditions = self._search.conditions(scope, operation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from onnxgather.auditing.algebra.bounds import Bounds
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import IndexInput, operator_of
+from onnxgather.auditing.operators.sizes_beside import sizes_beside
 from onnxgather.core.gather import gather_of_node
 
 
@@ -30,6 +31,9 @@ def broken_rule(call: Call) -> str | None:
             rule = _broken_by_shapes(call, index_input, row.shapes_of)
         if rule is not None:
             return rule
+    for size in sizes_beside(call):
+        if size.is_outside:
+            return size.broken_rule
     return None
 
 
@@ -77,17 +81,12 @@ def _broken_by_shapes(call: Call, index_input: IndexInput, gather: str) -> str |
     indices = call.of(index_input.position).sizes
     if data is None or indices is None:
         return None
-    known_data = tuple(size for size in data if isinstance(size, int))
-    known_indices = tuple(size for size in indices if isinstance(size, int))
-    is_static = len(known_data + known_indices) == len(data + indices)
+    # Ones break no rule of sizes, so only the ranks count, and the coordinates.
+    known_data = (1,) * len(data)
+    known_indices = (1,) * len(indices)
+    last = indices[-1] if indices else None
     # ONNX Runtime runs tuples without a coordinate, though ONNX forbids some of them.
-    has_no_coordinate = index_input.is_tuple and indices[-1:] == (0,)
-    if not is_static or has_no_coordinate:
-        # Ones break no rule of sizes, so only the ranks count, and the coordinates.
-        known_data = (1,) * len(data)
-        known_indices = (1,) * len(indices)
-        last = indices[-1] if indices else None
-        if index_input.is_tuple and isinstance(last, int):
-            known_indices = (*known_indices[:-1], last or 1)
+    if index_input.is_tuple and isinstance(last, int):
+        known_indices = (*known_indices[:-1], last or 1)
     number = index_input.axis_of(call.operation)
     return gather_of_node(gather, known_data, known_indices, number).broken_rule()

@@ -125,14 +125,6 @@ def invalid_range(rule: str) -> IndexRange:
     return IndexRange("invalid", None, None, None, rule)
 
 
-def broken_rule(ranges: Ranges, scope: Scope, operation: Operation) -> str | None:
-    """Return a rule on sizes that an operation surely breaks; None if it breaks none."""
-    for size in ranges.sizes_beside(scope, operation):
-        if size.is_outside:
-            return size.broken_rule
-    return None
-
-
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """Return the range of the indices of an operation, and what is proved of it."""
     coordinates = ranges.coordinates(scope, operation)
