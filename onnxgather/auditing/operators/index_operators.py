@@ -86,21 +86,35 @@ class IndexInput(Struct, frozen=True):
 
 
 class SizeRule(Struct, frozen=True):
-    """A rule that a size of an input must be a size of another input."""
+    """A rule that sizes of an input must be sizes of another input."""
 
     input: int
     """The position of the input."""
-    dim: int
     other: int
     """The position of the other input."""
-    other_dim: int
+    dims: Literal[
+        "one",
+        "each",
+        "beside",
+        "before axis",
+        "without axis",
+        "but last",
+        "behind tuple",
+    ] = "one"
+    """The dimensions that are compared. One: those below. Each: all of the other input,
+    with the same number. Beside the axis, before axis, but last: these of them. Without
+    axis: the input lacks the axis. Behind tuple: the input has those that no tuple
+    names, behind its rows."""
+    dim: int = 0
+    """The dimension of the input."""
+    other_dim: int = 0
+    """The dimension of the other input, which may count from the end."""
     attribute: str = ""
-    """The attribute that gives the dimension of the other input where it is not the
-    default above."""
+    """The attribute that gives the other dimension where it is not that above."""
     at_most: bool = False
-    """Whether the size may be less than the other one, too."""
+    """Whether a size may be less than the other one, too."""
     may_be_one: bool = False
-    """Whether the size may be 1, too."""
+    """Whether a size may be 1, too."""
     rank: int = 1
     """The rule is for inputs of this rank and higher ranks."""
 
@@ -123,7 +137,7 @@ class IndexOperator(Struct, frozen=True):
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
     sizes: tuple[SizeRule, ...] = ()
-    """The rules on sizes that are the same for inputs of any rank."""
+    """The rules on sizes beside the axis."""
 
 
 _ROWS = (

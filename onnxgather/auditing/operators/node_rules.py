@@ -31,9 +31,9 @@ def broken_rule(call: Call) -> str | None:
             rule = _broken_by_shapes(call, index_input, row.shapes_of)
         if rule is not None:
             return rule
-    for size in sizes_beside(call):
-        if size.is_outside:
-            return size.broken_rule
+    for beside in sizes_beside(call):
+        if beside.is_outside:
+            return f"{beside.rule}, got {beside.size} and {beside.limit}"
     return None
 
 

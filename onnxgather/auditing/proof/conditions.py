@@ -31,6 +31,7 @@ from onnxgather.auditing.algebra.bounds import (
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.sizes_beside import sizes_beside
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -143,9 +144,9 @@ class Search:
     def _conditions_beside(
         self, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
-        """Return what a proof asks of the sizes beside the axis; None if none prove it."""
+        """Return what a proof asks of sizes beside the axis; None if nothing proves."""
         conditions: list[Condition] = []
-        for size in self._ranges.sizes_beside(scope, gather):
+        for size in sizes_beside(self._ranges.given(scope, gather)):
             if size.is_inside:
                 continue
             rooms = size.rooms
@@ -660,8 +661,9 @@ class Search:
         return self._leaves_surely(changed, scope, gather)
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
-        """Return whether some index, or a size beside the axis, is surely out of range."""
-        if any(size.is_outside for size in ranges.sizes_beside(scope, gather)):
+        """Return whether an index or a size of a gather is surely out of range."""
+        beside = sizes_beside(ranges.given(scope, gather))
+        if any(size.is_outside for size in beside):
             return True
         # A trial with one number is no constant.
         own = self._ranges.coordinates(scope, gather)

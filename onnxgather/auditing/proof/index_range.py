@@ -12,9 +12,15 @@ from typing import Literal
 from msgspec import Struct
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
-from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
+from onnxgather.auditing.algebra.sizes import (
+    MOST,
+    MOST_OF_INPUT,
+    Size,
+    first_lost_by,
+    in_named,
+)
 from onnxgather.auditing.operators.index_operators import Coordinate, operator_of
-from onnxgather.auditing.operators.sizes_beside import SizeBeside
+from onnxgather.auditing.operators.sizes_beside import SizeBeside, sizes_beside
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.lost_by import rank_lost_by
 from onnxgather.auditing.proof.ranges import Ranges
@@ -128,7 +134,7 @@ def invalid_range(rule: str) -> IndexRange:
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """Return the range of the indices of an operation, and what is proved of it."""
     coordinates = ranges.coordinates(scope, operation)
-    beside = ranges.sizes_beside(scope, operation)
+    beside = sizes_beside(ranges.given(scope, operation))
     unfit = [size for size in beside if not size.is_inside]
     rules = tuple(size.rule for size in unfit)
     row = operator_of(operation)
@@ -139,13 +145,12 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     why = ", ".join(reason.text for reason in reasons_of_all)
 
     # Case 1: each index is in range.
+    is_empty = all(coordinate.value.is_empty for coordinate in coordinates)
+    if is_empty and not unfit:
+        return IndexRange("proved", None, None, sizes, "there is no index")
+    if row and row.hardened == "nothing":
+        return IndexRange("proved", low, high, sizes, "any index is in range by design")
     outside = [coordinate for coordinate in coordinates if not coordinate.is_inside]
-    if not unfit:
-        if all(coordinate.value.is_empty for coordinate in coordinates):
-            return IndexRange("proved", None, None, sizes, "there is no index")
-        if row and row.hardened == "nothing":
-            why = "any index is in range by design"
-            return IndexRange("proved", low, high, sizes, why)
     if not unfit and not outside:
         reasons = [why] if why else []
         for coordinate in coordinates:
@@ -160,7 +165,9 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
             return IndexRange("out-of-range", low, high, sizes, why)
 
     # Case 3: neither is proved.
-    stop = _stop_of(operation, outside) or why if outside else None
+    stop: str | None = None
+    if outside:
+        stop = _stop_of(operation, outside) or why
     lost = _lost_size(ranges, scope, operation, outside, unfit)
     return IndexRange(
         "not-proved", low, high, sizes, why, input=stop, lost=lost, unfit=rules
@@ -175,20 +182,15 @@ def _lost_size(
     unfit: Sequence[SizeBeside],
 ) -> Lost | None:
     """Return the node behind which a size of an axis or beside it is not known."""
+    sizes = [coordinate.size for coordinate in outside]
+    for beside in unfit:
+        sizes += [beside.limit, beside.size]
+    lost_by = first_lost_by(*filter(None, sizes))
     for coordinate in outside:
-        size = coordinate.size
-        if isinstance(size, Size) and size.lost_by:
-            return Lost(*size.lost_by)
-        if size is None:
+        if lost_by is None and coordinate.size is None:
             data = operation.inputs[coordinate.input.data]
             lost_by = rank_lost_by(ranges, scope, data)
-            if lost_by is not None:
-                return Lost(*lost_by)
-    for beside in unfit:
-        for size in (beside.limit, beside.size):
-            if isinstance(size, Size) and size.lost_by:
-                return Lost(*size.lost_by)
-    return None
+    return None if lost_by is None else Lost(*lost_by)
 
 
 def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:

@@ -41,7 +41,6 @@ from onnxgather.auditing.operators.output_bounds import (
     with_reasons,
 )
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE
-from onnxgather.auditing.operators.sizes_beside import SizeBeside, sizes_beside
 from onnxgather.auditing.proof.alike import Alike
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
@@ -217,10 +216,6 @@ class Ranges:
     def coordinates(self, scope: Scope, operation: Operation) -> list[Coordinate]:
         """Return the coordinates of the indices of an operation."""
         return coordinates_of(self.given(scope, operation), self._allow_negative)
-
-    def sizes_beside(self, scope: Scope, operation: Operation) -> list[SizeBeside]:
-        """Return the sizes of an operation with indices that have to fit others."""
-        return sizes_beside(self.given(scope, operation))
 
     def given(self, scope: Scope, operation: Operation) -> Call:
         """Return an operation with the bounds of its inputs."""
