@@ -114,8 +114,8 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     such as `length - 1`; None where it does not."""
     exact: bool = False
     """Whether beyond each end some input, which meets the other conditions of the
-    gather, takes an index out of range, or has sizes that do not fit. If not, the condition is only sufficient:
-    inputs outside it may be in range too."""
+    gather, takes an index out of range or has sizes that do not fit. If not, the
+    condition is only sufficient: inputs outside it may be in range too."""
 
     def admits(self, number: float) -> bool:
         """Return whether a number is between the ends; NaN never is.
