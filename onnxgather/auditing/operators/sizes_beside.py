@@ -51,9 +51,7 @@ class SizeBeside(Struct, frozen=True):
     @property
     def is_outside(self) -> bool:
         """Return whether the size surely does not fit."""
-        if self.size is None or (self.may_be_one and not self.size > 1):
-            return False
-        return any(room < 0 for room in self.rooms)
+        return not self.may_be_one and any(room < 0 for room in self.rooms)
 
 
 def sizes_beside(call: Call) -> list[SizeBeside]:
@@ -108,6 +106,8 @@ def _size_beside(call: Call, rule: SizeRule, dim: int, other_dim: int) -> SizeBe
     """Return the sizes of an operation that a rule compares."""
     names = call.operation.inputs
     verb = "must be at most" if rule.at_most else "must be"
+    if rule.may_be_one:
+        verb = "must be 1 or"
     other = call.has(rule.other)
     if other_dim < 0:
         other_dim += _rank(other)

@@ -150,7 +150,7 @@ class Search:
             if size.is_inside:
                 continue
             rooms = size.rooms
-            if not rooms:
+            if not rooms or size.is_outside:
                 return None
             # Case: one condition with both ends says that two sizes are equal.
             is_equal = size.is_equal and in_named(rooms[0]) == rooms[0]
@@ -745,8 +745,6 @@ class Search:
             {symbols: count for symbols, count in named.terms.items() if symbols}
         )
         if (-open_part).low > constant:  # no sizes satisfy it
-            return None
-        if is_equal and (-open_part).high < constant:
             return None
         # An end of what a proof assumes leads to it: no real sizes satisfy it.
         if constant < -LARGEST_ASKED:

@@ -139,7 +139,8 @@ float[2, 6, n] x, float[2, 2, m] u, int64[2] i: m is n
 CONSTANTS = """
 int32[2] two = {2, 2}, float[4, 2] t = {0, 0, 0, 0, 0, 0, 0, 0}, float[2] r = {0, 0},
 float[1, 1, 1] w = {1}, float[1, 3, 1] w3 = {1, 1, 1}, float[1, 4, 1] w4 = {1, 1, 1, 1},
-float[4, 2] c = {1, 1, 1, 1, 1, 1, 1, 1}
+float[4, 2] c = {1, 1, 1, 1, 1, 1, 1, 1}, int64[1, 2, 1] one_row = {0, 0},
+int64[1] at_0 = {0}, int64[1] far = {9999}, int64[1] by_2 = {2}
 """
 
 
@@ -289,9 +290,9 @@ int32[2, 3] i, int32[2, 4] s
 y, a = com.microsoft.EmbedLayerNormalization (i, s, t, t, t, r, r)
 size 1 of s must be size 1 of i, got 4 and 3
 
-int32[3, 2] i, int32[2, 2] p
+int32[3, 2] i, int32[3, 4] p
 y, a = com.microsoft.EmbedLayerNormalization (i, , t, t, , r, r, , p)
-size 0 of p must be size 0 of i, got 2 and 3
+size 1 of p must be size 1 of i, got 4 and 2
 
 float[4, 3, 2] x, int64[2] i
 y = ReverseSequence (x, i)
@@ -394,6 +395,48 @@ def test_sizes_that_a_contract_gives_are_proved(name: str) -> None:
     assert (under.state, under.unfit) == ("proved-if", ())
     assert all(each.is_of_elements for each in under.conditions)
     assert only(model, assume=contract).range.state == "proved"
+
+
+OTHER_CASES = """
+float[n, 5] x, int64[m, 0] i: proved-if, m is at most n!
+    y = GatherElements <axis = 1> (x, i)
+float[2, 5] x, int64[2, 0] i: proved,
+    y = GatherElements <axis = 1> (x, i)
+int32[n, 2] i, int32[m, 2] p: proved-if, m is n
+    y, a = com.microsoft.EmbedLayerNormalization (i, , t, t, , r, r, , p)
+int32[3, 2] i, int32[m, 2] p: proved-if, size 0 of p (m) is 3
+    y, a = com.microsoft.EmbedLayerNormalization (i, , t, t, , r, r, , p)
+int32[3, 2] i, int32[2, 2] p: not-proved,
+    y, a = com.microsoft.EmbedLayerNormalization (i, , t, t, , r, r, , p)
+float[9, 4] x, int64[3, k] i, float[3] u: not-proved,
+    y = ScatterND (x, i, u)
+float[2, 4, 1] x, int32[2] i: not-proved,
+    a, y = RNN <hidden_size = 1, layout = 1> (x, w, w, , i)
+float[3, 5] x, int64[m, 2, 1] i: not-proved,
+    j = Concat <axis = 0> (i, i) y = GatherND <batch_dims = 1> (x, j)
+float[6, 5] x, int64[m, 2, 1] i: proved-if, size 0 of i (m) is 3!
+    j = Concat <axis = 0> (i, i) y = GatherND <batch_dims = 1> (x, j)
+float[n, 5] x, int64[m, 2, 1] i: proved-if, 2*m is n!
+    j = Concat <axis = 0> (i, i) y = GatherND <batch_dims = 1> (x, j)
+float[n, 5] x, int64[m, 2, 1] i: proved-if, m + 1 is n!
+    j = Concat <axis = 0> (i, one_row) y = GatherND <batch_dims = 1> (x, j)
+float[n, 5] x, int64[m, 2, 1] i: not-proved,
+    j = Slice (i, at_0, far, at_0, by_2) y = GatherND <batch_dims = 1> (x, j)
+"""
+"""Inputs, the state and the conditions on sizes, of which an exact one has a `!`."""
+
+
+@pytest.mark.parametrize(("inputs", "nodes", "wanted"), rows(OTHER_CASES))
+def test_sizes_that_are_empty_or_computed_are_judged(
+    inputs: str, nodes: str, wanted: str
+) -> None:
+    found = only(model_of(inputs, nodes)).range
+    conditions = [
+        f"{each}{'!' if each.exact else ''}"
+        for each in found.conditions
+        if not each.is_of_elements
+    ]
+    assert f"{found.state}, {' and '.join(conditions)}".strip() == wanted
 
 
 def test_a_refusal_names_the_sizes() -> None:
