@@ -418,6 +418,8 @@ float[6, 5] x, int64[m, 2, 1] i: proved-if, size 0 of i (m) is 3!
     j = Concat <axis = 0> (i, i) y = GatherND <batch_dims = 1> (x, j)
 float[n, 5] x, int64[m, 2, 1] i: proved-if, 2*m is n!
     j = Concat <axis = 0> (i, i) y = GatherND <batch_dims = 1> (x, j)
+float[2, 5] x, int64[m, 2, 1] i, int64[n, 2, 1] k: proved-if, m + n is 2
+    j = Concat <axis = 0> (i, k) y = GatherND <batch_dims = 1> (x, j)
 float[n, 5] x, int64[m, 2, 1] i: proved-if, m + 1 is n!
     j = Concat <axis = 0> (i, one_row) y = GatherND <batch_dims = 1> (x, j)
 float[n, 5] x, int64[m, 2, 1] i: not-proved,
@@ -437,6 +439,13 @@ def test_sizes_that_are_empty_or_computed_are_judged(
         if not each.is_of_elements
     ]
     assert f"{found.state}, {' and '.join(conditions)}".strip() == wanted
+
+
+def test_positions_of_one_row_are_for_all_rows() -> None:
+    inputs = "int32[n, 2] i, int32[m, 2] p"
+    positions = "com.microsoft.EmbedLayerNormalization (i, , t, t, , r, r, , p)"
+    found = only(model_of(inputs, f"y, a = {positions}"))
+    assert found.range.unfit == ("size 0 of p must be 1 or size 0 of i",)
 
 
 def test_a_refusal_names_the_sizes() -> None:
