@@ -209,7 +209,9 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         if index_range.given is not None:
             return "what is given of an input leads to it"
         wrong_index = index_range.found
-        if wrong_index is None or wrong_index.source == "constant":
+        if wrong_index is None:
+            return "each run has such an index"
+        if wrong_index.source == "constant":
             return "the model has such an index"
         return "the given inputs lead to it"
     if index_range.state == "proved":
@@ -347,7 +349,7 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
-        return indices_text(index_range)
+        return f"{indices_text(index_range)}{_of_some_run(index_range)}"
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
         if not numbers or None in numbers:
@@ -661,12 +663,8 @@ def where(gather: AuditedGather) -> str:
 
 def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     """Return which end of a given range leaves the axis, and what keeps it there."""
-    size = None
-    if index_range.size:
-        size = index_range.size[given.coordinate]
-    axis = "the axis has an open size"
-    if size is not None:
-        axis = f"the axis has {number_of(size, 'element')}"
+    size = index_range.size[given.coordinate] if index_range.size else None
+    axis = _axis(index_range, given.coordinate)
     # Case: the index would be in range if it counted from the end.
     is_below_0 = given.index is not None and given.index < 0
     if is_below_0 and (size is None or (given.index or 0) >= -size):
@@ -684,13 +682,42 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     return text
 
 
+def _of_some_run(index_range: IndexRange) -> str:
+    """Return which index inputs lead to, as the end of a sentence; "" if none is."""
+    if index_range.reached is None:
+        return ""
+    index = index_range.reached.index
+    return f"; some inputs lead to {_named_index(index)}"
+
+
+def _in_each_run(index_range: IndexRange) -> str:
+    """Return the index that leaves its axis in each run."""
+    reached = index_range.reached
+    if reached is None:
+        return indices_text(index_range)
+    axis = _axis(index_range, reached.coordinate)
+    return f"each run that reaches it has {_named_index(reached.index)}, and {axis}"
+
+
+def _named_index(index: int | None) -> str:
+    return "an index out of range" if index is None else f"the index {index}"
+
+
+def _axis(index_range: IndexRange, coordinate: int) -> str:
+    """Return how many elements the axis of a coordinate has."""
+    size = index_range.size[coordinate] if index_range.size else None
+    if size is None:
+        return "the axis has an open size"
+    return f"the axis has {number_of(size, 'element')}"
+
+
 def _wrong_index(index_range: IndexRange) -> str:
     """Return the index that is out of range; the bounds if no single index is known."""
     if index_range.given is not None:
         return _given_end(index_range, index_range.given)
     wrong_index = index_range.found
     if wrong_index is None or index_range.size is None:
-        return indices_text(index_range)
+        return _in_each_run(index_range)
     source = "by the given inputs"
     if wrong_index.source == "constant":
         source = "a constant"

@@ -1,0 +1,241 @@
+"""Indices that are surely beyond their axis: in each run, or in a run that is named.
+
+A bound is true in each run. So if the least number of an element is beyond the axis, an
+index leaves it in each run that reaches the operation. In other cases the bounds are
+computed again: for what surely happens, such as the last iteration of a loop, or for
+what some inputs lead to, such as the last position of an ArgMax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from onnxgather.auditing.algebra.bounds import (
+    ELEMENTS,
+    FLOATS,
+    Bounds,
+    elements_of,
+    interval,
+)
+from onnxgather.auditing.algebra.sizes import AnySize, Size
+from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
+from onnxgather.auditing.proof.ranges import Ranges
+from onnxgather.core.model.network import Operation, Scope, taken
+
+MOST_BEFORE = 200
+"""No position is tried for an operation with more operations than this before it."""
+
+_REARRANGING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose output has each element of the first input once."""
+
+Beyond = tuple[int, AnySize]
+"""The number of a coordinate, and an index of it that is beyond the axis."""
+
+
+def beyond(
+    ranges: Ranges,
+    scope: Scope,
+    operation: Operation,
+    own: Sequence[Coordinate],
+    in_each_run: bool = False,
+) -> Beyond | None:
+    """Return an index of an operation that is surely beyond its axis.
+
+    Args:
+        ranges: The bounds, perhaps for some inputs alone.
+        scope: The scope of the operation.
+        operation: The operation.
+        own: Its coordinates for all inputs. An input that is one number in a trial
+            looks like a constant there, but is none.
+        in_each_run: Whether there must be indices for all sizes of the inputs.
+    """
+    coordinates = ranges.coordinates(scope, operation)
+    # Case: bounds of each column are known in a trial alone.
+    if len(own) != len(coordinates):
+        own = coordinates
+    for number, coordinate in enumerate(coordinates):
+        size = coordinate.size
+        if size is None or not _is_judged(coordinate, in_each_run):
+            continue
+        lowest = coordinate.lowest
+        # Only a constant may be below 0 then.
+        if coordinate.from_end and not own[number].from_end:
+            lowest = own[number].lowest
+        least, greatest = coordinate.reached
+        # Of a large constant, only the ends are kept.
+        if scope.is_constant(coordinate.input.value_in(operation)):
+            least = coordinate.low
+            greatest = coordinate.high
+        if greatest >= size:
+            return number, greatest
+        if least < lowest:
+            return number, least
+    return None
+
+
+def _is_judged(coordinate: Coordinate, in_each_run: bool) -> bool:
+    """Return whether there are indices, each of which must be in range."""
+    if coordinate.value.nan or not coordinate.is_exact:
+        return False
+    count = elements_of(coordinate.value.sizes)
+    # An open size of an input may be any number from 1 on.
+    if isinstance(count, Size) and not in_each_run:
+        return all(symbol.name for symbol in count.symbols) or count >= 1
+    return count is not None and count >= 1
+
+
+def beyond_in_each_run(
+    ranges: Ranges, scope: Scope, operation: Operation
+) -> Beyond | None:
+    """Return an index that leaves its axis in each run that reaches an operation."""
+    own = ranges.coordinates(scope, operation)
+    # Case 1: the bounds of an element say it.
+    found = beyond(ranges, scope, operation, own, in_each_run=True)
+    if found is not None:
+        return found
+    # Case 2: the indices are distinct positions, so one is as large as their number.
+    for number, coordinate in enumerate(own):
+        if coordinate.size is not None and _is_judged(coordinate, in_each_run=True):
+            last = _distinct_positions(ranges, scope, operation, coordinate) - 1
+            if last >= coordinate.size:
+                return number, last
+    # Case 3: the last iteration of a loop that surely gets there.
+    iteration = _last_iteration(ranges, scope)
+    if not iteration:
+        return None
+    before = _operations_before(ranges, scope, operation)
+    changed = ranges.again(scope, before, iteration)
+    return beyond(changed, scope, operation, own, in_each_run=True)
+
+
+def beyond_in_some_run(
+    ranges: Ranges, scope: Scope, operation: Operation
+) -> Beyond | None:
+    """Return an index that leaves its axis for some inputs of a model.
+
+    The last positions of an ArgMax, an ArgMin or a TopK lead to it, whose data must be
+    a graph input. In a branch or a loop the operation may not run.
+    """
+    if scope.outer is not None:
+        return None
+    own = ranges.coordinates(scope, operation)
+    before = _operations_before(ranges, scope, operation)
+    for place, producer in enumerate(before, 1):
+        positions = _last_positions(ranges, scope, producer)
+        if positions:
+            changed = ranges.again(scope, before[place:], positions)
+            found = beyond(changed, scope, operation, own)
+            if found is not None:
+                return found
+    return None
+
+
+def _operations_before(
+    ranges: Ranges, scope: Scope, operation: Operation
+) -> list[Operation]:
+    """Return the operations of a scope behind the indices; none if they are many."""
+    before: set[Operation] = set()
+    waiting = given_indices(operation)
+    while waiting:
+        producer = ranges.producer(scope, waiting.pop())
+        if producer is not None and producer not in before:
+            before.add(producer)
+            waiting.extend(taken(producer))
+    if len(before) > MOST_BEFORE:
+        return []
+    return [each for each in scope.operations if each in before]
+
+
+def _origin(ranges: Ranges, scope: Scope, name: str) -> tuple[Scope, str]:
+    """Return the value whose elements a value has, each once, and its scope."""
+    while True:
+        scope = scope.owner(name) or scope
+        producer = ranges.producer(scope, name)
+        if producer is None or producer.domain:
+            return scope, name
+        # A Cast between integers changes no position.
+        data_types = {ranges.value(scope, name).data_type}
+        data_types.add(ranges.value(scope, producer.inputs[0]).data_type)
+        is_cast = producer.operator == "Cast" and data_types <= {"INT32", "INT64"}
+        if producer.operator not in _REARRANGING and not is_cast:
+            return scope, name
+        name = producer.inputs[0]
+
+
+def _distinct_positions(
+    ranges: Ranges, scope: Scope, operation: Operation, coordinate: Coordinate
+) -> AnySize:
+    """Return how many different positions are surely among the indices; 0 if none."""
+    index_input = coordinate.input
+    # Some of the numbers are no index of the coordinate.
+    if index_input.used is not None or coordinate.column is not None:
+        return 0
+    scope, name = _origin(ranges, scope, index_input.value_in(operation))
+    producer = ranges.producer(scope, name)
+    if producer is None or producer.operator != "TopK" or name != producer.outputs[-1]:
+        return 0
+    sizes = ranges.value(scope, name).sizes
+    if not sizes:
+        return 0
+    return sizes[int(producer.attributes.get("axis", -1))] or 0
+
+
+def _last_iteration(ranges: Ranges, body: Scope) -> Mapping[str, Bounds]:
+    """Return the last iteration of the loop that has a body, by the input's name.
+
+    There is nothing if the scope is no body of a loop, or if the loop may end earlier.
+    """
+    outer = body.outer
+    if outer is None:
+        return {}
+    for loop in outer.operations:
+        if loop.operator != "Loop" or loop.bodies.get("body") is not body:
+            continue
+        call = ranges.given(outer, loop)
+        trips = call.has(0)
+        condition = call.has(1)
+        starts = condition is None or condition.whole[0] == 1
+        scope, name = _origin(ranges, body, body.outputs[0])
+        # An iteration runs only if its condition is true.
+        is_own_condition = scope is body and name == body.inputs[1]
+        goes_on = is_own_condition or ranges.value(scope, name).whole[0] == 1
+        if trips is not None and starts and goes_on and trips.whole[0] >= 1:
+            last = trips.whole[0] - 1
+            sizes = ranges.value(body, body.inputs[0]).sizes
+            return {body.inputs[0]: interval("INT64", sizes, last, last)}
+    return {}
+
+
+def _last_positions(
+    ranges: Ranges, scope: Scope, producer: Operation
+) -> Mapping[str, Bounds]:
+    """Return the last positions of an ArgMax, ArgMin or TopK, by the output's name.
+
+    There is nothing if inputs may not lead to them.
+    """
+    is_extreme = producer.operator in ("ArgMax", "ArgMin")
+    if producer.domain or not (is_extreme or producer.operator == "TopK"):
+        return {}
+    _, name = _origin(ranges, scope, producer.inputs[0])
+    data = ranges.value(scope, producer.inputs[0])
+    output = producer.outputs[-1]
+    sizes = ranges.value(scope, output).sizes
+    # Elements of a given range may be in one order alone.
+    is_free = name in scope.inputs and data.data_type in FLOATS and not data.is_given
+    if not is_free or not data.sizes or sizes is None:
+        return {}
+    axis = int(producer.attributes.get("axis", 0 if is_extreme else -1))
+    size = data.sizes[axis]
+    count = 1 if is_extreme else sizes[axis]
+    is_sorted = producer.attributes.get("sorted", 1) == 1
+    if size is None or not isinstance(count, int) or count > ELEMENTS or not is_sorted:
+        return {}
+    # The first of the sorted elements is at the last position, and so on.
+    positions = np.arange(0, -count, -1).astype(object) + (size - 1)
+    behind = len(data.sizes) - 1 - axis % len(data.sizes)
+    positions = positions.reshape(count, *(1,) * behind, 1)
+    if is_extreme:
+        positions = positions.reshape(1)
+    return {output: interval("INT64", sizes, positions, positions)}
