@@ -95,10 +95,10 @@ def test_a_table_has_a_line_for_each_model_and_one_for_all() -> None:
     assert text.startswith(f"""\
 {VERDICT}; 1 was not audited
 
-model       operators  out of range  refused  not proved  proved if  proved
-m/a b.onnx          2             0        0           1          1       0
-m/c.onnx            2             1        1           0          0       1
-2 models            4             1        1           1          1       1
+model       operators  invalid  out of range  refused  not proved  proved if  proved
+m/a b.onnx          2        0             0        0           1          1       0
+m/c.onnx            2        0             1        1           0          0       1
+2 models            4        0             1        1           1          1       1
 
 OUT OF RANGE  m/c.onnx: fixed (Gather, main graph): {SAID["fixed"]}
     directml  No error: returns another element of the tensor, here `input[3,2]`
@@ -269,11 +269,11 @@ def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None
 
 4 findings in 2 models.
 
-| model | operators | out of range | refused | not proved | proved if | proved |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| m/a b.onnx | 2 | 0 | 0 | 1 | 1 | 0 |
-| m/c.onnx | 4 | 3 | 1 | 0 | 0 | 1 |
-| 2 models | 6 | 3 | 1 | 1 | 1 | 1 |
+| model | operators | invalid | out of range | refused | not proved | proved if | proved |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| m/a b.onnx | 2 | 0 | 0 | 0 | 1 | 1 | 0 |
+| m/c.onnx | 4 | 0 | 3 | 1 | 0 | 0 | 1 |
+| 2 models | 6 | 0 | 3 | 1 | 1 | 1 | 1 |
 
 - **out-of-range** m/c.onnx: fixed (Gather, main graph) and 2 more: indices\\[1\\] is 9, a \
 constant, on an axis of 4
@@ -303,7 +303,7 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     driver = run["tool"]["driver"]
     assert (driver["name"], driver["version"]) == ("onnxgather", onnxgather.__version__)
     rules = [rule["id"] for rule in driver["rules"]]
-    assert rules == ["out-of-range", "refused", "not-proved", "proved-if"]
+    assert rules == ["invalid", "out-of-range", "refused", "not-proved", "proved-if"]
     assert run["properties"] == {"verdict": f"{VERDICT}; 1 was not audited"}
     assert run["invocations"] == [
         {
@@ -389,7 +389,7 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
     elif option == "--markdown=-":
         assert not re.search(r"(?<!\\)[<`\[]", text)
         assert all(
-            line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines()
+            line.count("|") - line.count("\\|") in (0, 9) for line in text.splitlines()
         )
     elif option == "--html=-":
         assert "<script>alert" not in text

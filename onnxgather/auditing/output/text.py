@@ -15,7 +15,7 @@ from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
+from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost, Reached
 from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
@@ -686,8 +686,7 @@ def _of_some_run(index_range: IndexRange) -> str:
     """Return which index inputs lead to, as the end of a sentence; "" if none is."""
     if index_range.reached is None:
         return ""
-    index = index_range.reached.index
-    return f"; some inputs lead to {_named_index(index)}"
+    return f"; some inputs lead to {_reached_index(index_range.reached)}"
 
 
 def _in_each_run(index_range: IndexRange) -> str:
@@ -696,11 +695,14 @@ def _in_each_run(index_range: IndexRange) -> str:
     if reached is None:
         return indices_text(index_range)
     axis = _axis(index_range, reached.coordinate)
-    return f"each run that reaches it has {_named_index(reached.index)}, and {axis}"
+    return f"each run that reaches it has {_reached_index(reached)}, and {axis}"
 
 
-def _named_index(index: int | None) -> str:
-    return "an index out of range" if index is None else f"the index {index}"
+def _reached_index(reached: Reached) -> str:
+    if reached.index is None:
+        return "an index out of range"
+    beyond = "less" if reached.index < 0 else "more"
+    return f"an index of {reached.index} or {beyond}"
 
 
 def _axis(index_range: IndexRange, coordinate: int) -> str:

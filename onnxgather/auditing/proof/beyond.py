@@ -31,7 +31,8 @@ _REARRANGING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqu
 """Operators whose output has each element of the first input once."""
 
 Beyond = tuple[int, AnySize]
-"""The number of a coordinate, and an index of it that is beyond the axis."""
+"""The number of a coordinate, and a number beyond its axis. An index is that number, or
+farther beyond the axis."""
 
 
 def beyond(
@@ -41,7 +42,7 @@ def beyond(
     own: Sequence[Coordinate],
     in_each_run: bool = False,
 ) -> Beyond | None:
-    """Return an index of an operation that is surely beyond its axis.
+    """Return an index of an operation that is surely beyond its axis, if there is one.
 
     Args:
         ranges: The bounds, perhaps for some inputs alone.
@@ -64,8 +65,9 @@ def beyond(
         if coordinate.from_end and not own[number].from_end:
             lowest = own[number].lowest
         least, greatest = coordinate.reached
-        # Of a large constant, only the ends are kept.
-        if scope.is_constant(coordinate.input.value_in(operation)):
+        # Of a large constant that was read, only the ends are kept.
+        name = coordinate.input.value_in(operation)
+        if scope.is_constant(name) and coordinate.value.is_of_constants:
             least = coordinate.low
             greatest = coordinate.high
         if greatest >= size:
@@ -188,7 +190,8 @@ def _last_iteration(ranges: Ranges, body: Scope) -> Mapping[str, Bounds]:
     There is nothing if the scope is no body of a loop, or if the loop may end earlier.
     """
     outer = body.outer
-    if outer is None:
+    # A broken model may have a body without an iteration and a condition.
+    if outer is None or len(body.inputs) < 2 or not body.outputs:
         return {}
     for loop in outer.operations:
         if loop.operator != "Loop" or loop.bodies.get("body") is not body:

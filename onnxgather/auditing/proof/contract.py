@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
 
 FAR_FROM_0 = 2**30
-"""No axis is as large. Farther from 0 are ends at which integers of the model wrap
-around, or at which providers order them in two ways
-(`quirks.LOW_HALVES_AS_SIGNED`)."""
+"""Hardly an axis is as large. Farther from 0 are ends at which integers of the model
+wrap around, or at which providers order them in two ways."""
 
 LARGEST_CONTRACT = 2**20
 """The most bytes of the file of a contract."""

@@ -68,13 +68,13 @@ def ends_that_leave(
                 found = beyond(with_end, scope, operation, before)
                 if found is None:
                     continue
-                number, index = found
+                number, _ = found
+                coordinate = with_end.coordinates(scope, operation)[number]
+                index: int | None = None
+                if coordinate.low == coordinate.high and isinstance(coordinate.low, int):
+                    index = coordinate.low
                 end = GivenEnd(
-                    given_range.source,
-                    given_range.input,
-                    value,
-                    index if isinstance(index, int) else None,
-                    number,
+                    given_range.source, given_range.input, value, index, number
                 )
                 leaving.setdefault(operation, end)
     return leaving

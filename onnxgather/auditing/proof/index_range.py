@@ -85,7 +85,7 @@ class Reached(Struct, frozen=True):
     coordinate: int
     """Which of the coordinates that the range has."""
     index: int | None
-    """The index; None if it is not a single known number."""
+    """An index is as far beyond the axis, or farther; None if no number is known."""
 
 
 @public

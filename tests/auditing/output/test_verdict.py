@@ -86,6 +86,7 @@ def test_a_verdict_says_how_many_nodes_were_not_judged(words: str, text: str) ->
         ("proved exact", "can-leave"),
         ("exact not-proved", "can-leave"),
         ("not-proved out-of-range", "can-leave"),
+        ("out-of-range invalid", "invalid"),
     ],
 )
 def test_a_model_has_the_verdict_of_its_worst_gather(
@@ -108,6 +109,7 @@ def test_a_node_of_a_graph_that_runs_is_among_those_of_the_verdict() -> None:
 
 def test_each_verdict_has_a_sentence() -> None:
     sentences = {
+        "a node is invalid": "invalid",
         "a wrong input can leave an axis": "exact",
         "perhaps a wrong input can leave an axis": "proved-if",
         "an input can never leave an axis": "proved",

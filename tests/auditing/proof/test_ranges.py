@@ -27,7 +27,7 @@ from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof import ranges
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.index_range import IndexRange, Reached, proof_of
 from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import ATTRIBUTES
@@ -141,10 +141,24 @@ def values(name: str, low: int | None, high: int | None, *columns: int) -> Condi
     )
 
 
-def told(state: Any, low: Any, high: Any, size: Any, why: str, stop: str) -> IndexRange:
+def told(
+    state: Any,
+    low: Any,
+    high: Any,
+    size: Any,
+    why: str,
+    stop: str,
+    reached: Reached | None = None,
+) -> IndexRange:
     """What the proof says of a gather, with what stops it if it is not proved."""
     return IndexRange(
-        state, low, high, size, why, input=stop if state == "not-proved" else None
+        state,
+        low,
+        high,
+        size,
+        why,
+        input=stop if state == "not-proved" else None,
+        reached=reached,
     )
 
 
@@ -173,7 +187,8 @@ def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
         "proved", (-64,), (63,), (64,), "constant", ""
     )
     assert proof([GATHER], TABLE, i=[64, 1]) == told(
-        "out-of-range", (1,), (64,), (64,), "constant", ""
+        *("out-of-range", (1,), (64,), (64,), "constant", ""),
+        Reached("each run", 0, 64),
     )
     assert proof([GATHER], TABLE, i=np.full(5000, 64)).state == "out-of-range"
 
@@ -244,6 +259,7 @@ def test_positions_are_proved_by_the_axis_that_they_stand_on() -> None:
         (63,),
         "ArgMax over axis of 64",
         "ArgMax over axis of 64",
+        Reached("some run", 0, 63),
     )
 
 
