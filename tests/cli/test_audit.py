@@ -551,10 +551,10 @@ def test_several_models_have_a_table_lines_of_open_gathers_and_one_json() -> Non
         == f"""\
 1 of 3: a wrong input can leave an axis; 1: no index; 1 was not audited
 
-model     operators  out of range  refused  not proved  proved if  proved
-m.onnx            3             0        0           0          1       2
-n.onnx            0             0        0           0          0       0
-2 models          3             0        0           0          1       2
+model     operators  invalid  out of range  refused  not proved  proved if  proved
+m.onnx            3        0             0        0           0          1       2
+n.onnx            0        0             0        0           0          0       0
+2 models          3        0             0        0           0          1       2
 
 proved if     1 gather of 1 model: --fail-on proved-if lists the conditions
 {ASSUMES}{NEGATIVE}\

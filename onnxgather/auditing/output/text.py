@@ -15,7 +15,7 @@ from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost, Reached
+from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
 from onnxgather.core.checks import number_of
 from onnxgather.core.descriptors.explain import explain
@@ -349,7 +349,7 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
-        return f"{indices_text(index_range)}{_of_some_run(index_range)}"
+        return _reached_text(index_range)
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
         if not numbers or None in numbers:
@@ -663,8 +663,12 @@ def where(gather: AuditedGather) -> str:
 
 def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     """Return which end of a given range leaves the axis, and what keeps it there."""
-    size = index_range.size[given.coordinate] if index_range.size else None
-    axis = _axis(index_range, given.coordinate)
+    size = None
+    if index_range.size:
+        size = index_range.size[given.coordinate]
+    axis = "the axis has an open size"
+    if size is not None:
+        axis = f"the axis has {number_of(size, 'element')}"
     # Case: the index would be in range if it counted from the end.
     is_below_0 = given.index is not None and given.index < 0
     if is_below_0 and (size is None or (given.index or 0) >= -size):
@@ -682,35 +686,19 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     return text
 
 
-def _of_some_run(index_range: IndexRange) -> str:
-    """Return which index inputs lead to, as the end of a sentence; "" if none is."""
-    if index_range.reached is None:
-        return ""
-    return f"; some inputs lead to {_reached_index(index_range.reached)}"
-
-
-def _in_each_run(index_range: IndexRange) -> str:
-    """Return the index that leaves its axis in each run."""
+def _reached_text(index_range: IndexRange) -> str:
+    """Return the interval of the indices, and which index out of range runs reach."""
+    text = indices_text(index_range)
     reached = index_range.reached
     if reached is None:
-        return indices_text(index_range)
-    axis = _axis(index_range, reached.coordinate)
-    return f"each run that reaches it has {_reached_index(reached)}, and {axis}"
-
-
-def _reached_index(reached: Reached) -> str:
-    if reached.index is None:
-        return "an index out of range"
-    beyond = "less" if reached.index < 0 else "more"
-    return f"an index of {reached.index} or {beyond}"
-
-
-def _axis(index_range: IndexRange, coordinate: int) -> str:
-    """Return how many elements the axis of a coordinate has."""
-    size = index_range.size[coordinate] if index_range.size else None
-    if size is None:
-        return "the axis has an open size"
-    return f"the axis has {number_of(size, 'element')}"
+        return text
+    index = "an index out of range"
+    if reached.index is not None:
+        more = "less" if reached.index < 0 else "more"
+        index = f"an index of {reached.index} or {more}"
+    if reached.by == "each run":
+        return f"{text}; each run that reaches it has {index}"
+    return f"{text}; some inputs lead to {index}"
 
 
 def _wrong_index(index_range: IndexRange) -> str:
@@ -719,7 +707,7 @@ def _wrong_index(index_range: IndexRange) -> str:
         return _given_end(index_range, index_range.given)
     wrong_index = index_range.found
     if wrong_index is None or index_range.size is None:
-        return _in_each_run(index_range)
+        return _reached_text(index_range)
     source = "by the given inputs"
     if wrong_index.source == "constant":
         source = "a constant"

@@ -8,27 +8,21 @@ what some inputs lead to, such as the last position of an ArgMax.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
-from onnxgather.auditing.algebra.bounds import (
-    ELEMENTS,
-    FLOATS,
-    Bounds,
-    elements_of,
-    interval,
-)
-from onnxgather.auditing.algebra.sizes import AnySize, Size
+from onnxgather.auditing.algebra.bounds import FLOATS, Bounds, elements_of, interval
+from onnxgather.auditing.algebra.sizes import AnySize, Size, larger
 from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Operation, Scope, taken
 
 MOST_BEFORE = 200
-"""No position is tried for an operation with more operations than this before it."""
+"""Nothing is tried for an operation with more operations than this before it."""
 
 _REARRANGING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose output has each element of the first input once."""
+
+_EXTREMES = ("ArgMax", "ArgMin")
 
 Beyond = tuple[int, AnySize]
 """The number of a coordinate, and a number beyond its axis. An index is that number, or
@@ -70,8 +64,11 @@ def beyond(
         if scope.is_constant(name) and coordinate.value.is_of_constants:
             least = coordinate.low
             greatest = coordinate.high
-        if greatest >= size:
-            return number, greatest
+        # The greatest of different positions is as far from the least as they are many.
+        different = _different_positions(ranges, scope, operation, coordinate)
+        for index in (greatest, coordinate.low + different - 1):
+            if index >= size:
+                return number, index
         if least < lowest:
             return number, least
     return None
@@ -93,21 +90,11 @@ def beyond_in_each_run(
 ) -> Beyond | None:
     """Return an index that leaves its axis in each run that reaches an operation."""
     own = ranges.coordinates(scope, operation)
-    # Case 1: the bounds of an element say it.
     found = beyond(ranges, scope, operation, own, in_each_run=True)
-    if found is not None:
-        return found
-    # Case 2: the indices are distinct positions, so one is as large as their number.
-    for number, coordinate in enumerate(own):
-        if coordinate.size is not None and _is_judged(coordinate, in_each_run=True):
-            last = _distinct_positions(ranges, scope, operation, coordinate) - 1
-            if last >= coordinate.size:
-                return number, last
-    # Case 3: the last iteration of a loop that surely gets there.
     iteration = _last_iteration(ranges, scope)
-    if not iteration:
-        return None
-    before = _operations_before(ranges, scope, operation)
+    if found is not None or not iteration:
+        return found
+    before = operations_before(ranges, scope, given_indices(operation)) or []
     changed = ranges.again(scope, before, iteration)
     return beyond(changed, scope, operation, own, in_each_run=True)
 
@@ -123,7 +110,7 @@ def beyond_in_some_run(
     if scope.outer is not None:
         return None
     own = ranges.coordinates(scope, operation)
-    before = _operations_before(ranges, scope, operation)
+    before = operations_before(ranges, scope, given_indices(operation)) or []
     for place, producer in enumerate(before, 1):
         positions = _last_positions(ranges, scope, producer)
         if positions:
@@ -134,20 +121,20 @@ def beyond_in_some_run(
     return None
 
 
-def _operations_before(
-    ranges: Ranges, scope: Scope, operation: Operation
-) -> list[Operation]:
-    """Return the operations of a scope behind the indices; none if they are many."""
+def operations_before(
+    ranges: Ranges, scope: Scope, names: Iterable[str]
+) -> list[Operation] | None:
+    """Return the operations of a scope that lead to values; None if they are many."""
     before: set[Operation] = set()
-    waiting = given_indices(operation)
+    waiting = [*names]
     while waiting:
         producer = ranges.producer(scope, waiting.pop())
         if producer is not None and producer not in before:
             before.add(producer)
             waiting.extend(taken(producer))
-    if len(before) > MOST_BEFORE:
-        return []
-    return [each for each in scope.operations if each in before]
+        if len(before) > MOST_BEFORE:
+            return None
+    return [operation for operation in scope.operations if operation in before]
 
 
 def _origin(ranges: Ranges, scope: Scope, name: str) -> tuple[Scope, str]:
@@ -157,31 +144,27 @@ def _origin(ranges: Ranges, scope: Scope, name: str) -> tuple[Scope, str]:
         producer = ranges.producer(scope, name)
         if producer is None or producer.domain:
             return scope, name
-        # A Cast between integers changes no position.
-        data_types = {ranges.value(scope, name).data_type}
-        data_types.add(ranges.value(scope, producer.inputs[0]).data_type)
-        is_cast = producer.operator == "Cast" and data_types <= {"INT32", "INT64"}
-        if producer.operator not in _REARRANGING and not is_cast:
+        if producer.operator not in _REARRANGING:
             return scope, name
         name = producer.inputs[0]
 
 
-def _distinct_positions(
+def _different_positions(
     ranges: Ranges, scope: Scope, operation: Operation, coordinate: Coordinate
 ) -> AnySize:
-    """Return how many different positions are surely among the indices; 0 if none."""
+    """Return how many indices are surely different positions of a TopK, or 1."""
     index_input = coordinate.input
     # Some of the numbers are no index of the coordinate.
     if index_input.used is not None or coordinate.column is not None:
-        return 0
+        return 1
     scope, name = _origin(ranges, scope, index_input.value_in(operation))
     producer = ranges.producer(scope, name)
-    if producer is None or producer.operator != "TopK" or name != producer.outputs[-1]:
-        return 0
     sizes = ranges.value(scope, name).sizes
-    if not sizes:
-        return 0
-    return sizes[int(producer.attributes.get("axis", -1))] or 0
+    if producer is None or producer.domain or not sizes:
+        return 1
+    if producer.operator != "TopK" or name != producer.outputs[-1]:
+        return 1
+    return sizes[int(producer.attributes.get("axis", -1))] or 1
 
 
 def _last_iteration(ranges: Ranges, body: Scope) -> Mapping[str, Bounds]:
@@ -194,18 +177,17 @@ def _last_iteration(ranges: Ranges, body: Scope) -> Mapping[str, Bounds]:
     if outer is None or len(body.inputs) < 2 or not body.outputs:
         return {}
     for loop in outer.operations:
-        if loop.operator != "Loop" or loop.bodies.get("body") is not body:
+        if loop.bodies.get("body") is not body:
             continue
-        call = ranges.given(outer, loop)
-        trips = call.has(0)
-        condition = call.has(1)
-        starts = condition is None or condition.whole[0] == 1
-        scope, name = _origin(ranges, body, body.outputs[0])
+        trips = ranges.given(outer, loop).has(0)
+        if loop.operator != "Loop" or loop.domain or trips is None:
+            return {}
         # An iteration runs only if its condition is true.
-        is_own_condition = scope is body and name == body.inputs[1]
-        goes_on = is_own_condition or ranges.value(scope, name).whole[0] == 1
-        if trips is not None and starts and goes_on and trips.whole[0] >= 1:
-            last = trips.whole[0] - 1
+        scope, name = _origin(ranges, body, body.outputs[0])
+        goes_on = (scope, name) == (body, body.inputs[1])
+        if goes_on or ranges.value(scope, name).whole[0] == 1:
+            # A run that reaches the body has the first iteration.
+            last = larger(trips.whole[0] - 1, 0)
             sizes = ranges.value(body, body.inputs[0]).sizes
             return {body.inputs[0]: interval("INT64", sizes, last, last)}
     return {}
@@ -218,27 +200,22 @@ def _last_positions(
 
     There is nothing if inputs may not lead to them.
     """
-    is_extreme = producer.operator in ("ArgMax", "ArgMin")
-    if producer.domain or not (is_extreme or producer.operator == "TopK"):
+    if producer.domain or producer.operator not in (*_EXTREMES, "TopK"):
         return {}
     _, name = _origin(ranges, scope, producer.inputs[0])
     data = ranges.value(scope, producer.inputs[0])
-    output = producer.outputs[-1]
-    sizes = ranges.value(scope, output).sizes
     # Elements of a given range may be in one order alone.
     is_free = name in scope.inputs and data.data_type in FLOATS and not data.is_given
+    output = producer.outputs[-1]
+    sizes = ranges.value(scope, output).sizes
     if not is_free or not data.sizes or sizes is None:
         return {}
-    axis = int(producer.attributes.get("axis", 0 if is_extreme else -1))
+    count: AnySize | None = 1
+    axis = int(producer.attributes.get("axis", 0))
+    if producer.operator == "TopK":
+        axis = int(producer.attributes.get("axis", -1))
+        count = sizes[axis]
     size = data.sizes[axis]
-    count = 1 if is_extreme else sizes[axis]
-    is_sorted = producer.attributes.get("sorted", 1) == 1
-    if size is None or not isinstance(count, int) or count > ELEMENTS or not is_sorted:
+    if size is None or count is None:
         return {}
-    # The first of the sorted elements is at the last position, and so on.
-    positions = np.arange(0, -count, -1).astype(object) + (size - 1)
-    behind = len(data.sizes) - 1 - axis % len(data.sizes)
-    positions = positions.reshape(count, *(1,) * behind, 1)
-    if is_extreme:
-        positions = positions.reshape(1)
-    return {output: interval("INT64", sizes, positions, positions)}
+    return {output: interval("INT64", sizes, size - count, size - 1)}

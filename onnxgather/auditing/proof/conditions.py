@@ -30,7 +30,7 @@ from onnxgather.auditing.algebra.bounds import (
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import given_indices
-from onnxgather.auditing.proof.beyond import beyond
+from onnxgather.auditing.proof.beyond import beyond, operations_before
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -604,7 +604,7 @@ class Search:
         trial: ValueRanges,
     ) -> bool:
         """Return whether an index surely leaves its axis with numbers as some sizes."""
-        operations = self._operations_before(gather)
+        operations = operations_before(self._ranges, self._main, taken(gather))
         if operations is None or self._values_left < 0:
             return False
         sizes = {**self._ranges.sizes, **fixed}
@@ -622,23 +622,6 @@ class Search:
         """Return whether some index of a gather surely leaves its axis."""
         own = self._ranges.coordinates(scope, gather)
         return beyond(ranges, scope, gather, own) is not None
-
-    def _operations_before(self, gather: Operation) -> list[Operation] | None:
-        """Return all operations before a gather; None if they are too many."""
-        before: set[int] = set()
-        waiting = list(taken(gather))
-        visited: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            number = self._producers.get(name)
-            if name in visited or number is None or number in before:
-                continue
-            visited.add(name)
-            before.add(number)
-            if len(before) > MOST_OPERATIONS:
-                return None
-            waiting.extend(taken(self._main.operations[number]))
-        return [self._main.operations[number] for number in sorted(before)]
 
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation

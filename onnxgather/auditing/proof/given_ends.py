@@ -71,8 +71,9 @@ def ends_that_leave(
                 number, _ = found
                 coordinate = with_end.coordinates(scope, operation)[number]
                 index: int | None = None
-                if coordinate.low == coordinate.high and isinstance(coordinate.low, int):
-                    index = coordinate.low
+                low = coordinate.low
+                if isinstance(low, int) and low == coordinate.high:
+                    index = low
                 end = GivenEnd(
                     given_range.source, given_range.input, value, index, number
                 )

@@ -21,6 +21,7 @@ from rings import one_quick_in
 import onnxgather as og
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.output.text import lines, provider_lines, said, summary
+from onnxgather.auditing.proof.index_range import Reached
 from onnxgather.auditing.records import Audit, AuditedGather
 
 MODELS = {made.name: made for made in index_models()}
