@@ -125,8 +125,9 @@ class AuditedGather(Struct, frozen=True):
         if self.range.state == "invalid":
             return "invalid"
         is_wrong = self.range.state == "out-of-range"
+        leaves = is_wrong or self.range.reached is not None
         # Inputs beyond an exact condition take an index out of range.
-        if is_wrong or any(condition.exact for condition in self.range.conditions):
+        if leaves or any(condition.exact for condition in self.range.conditions):
             return "can-leave"
         return "perhaps"
 

@@ -119,6 +119,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "level": None,
             "lost": None,
             "given": None,
+            "reached": None,
             "unfit": (),
         },
         "domain": "",

@@ -195,6 +195,27 @@ class Coordinate(Struct, frozen=True):
     """Whether an operator surely refuses any other index."""
     ignored: int | None = None
     """A number that stands for no index, though it may be out of range."""
+    column: int | None = None
+    """The column of the last axis of the input that holds the indices, where not all
+    do."""
+    is_reached: bool = False
+    """Whether indices surely are at both ends of the interval, if there are any."""
+
+    @property
+    def reached(self) -> tuple[AnySize, AnySize]:
+        """Return two numbers that indices reach, if there are any.
+
+        An index is at most the first number, and one is at least the second.
+        """
+        if self.is_reached:
+            return self.low, self.high
+        value = self.value
+        bounds = value.bounds
+        if self.column is not None and bounds.ndim > 1 and bounds.shape[-2] > 1:
+            bounds = bounds[..., [self.column], :]
+        turned = replace(value, bounds=bounds[..., ::-1])
+        least, greatest = turned.whole.tolist()
+        return _integer(value, least, 1), _integer(value, greatest, 0)
 
     @property
     def is_inside(self) -> bool:
@@ -235,7 +256,9 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         if ignored is not None:
             value, bounds_by_column = _without(value, ignored)
-        for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
+        is_left_out = call.has(index_input.position) is None
+        for column, (low, high) in enumerate(bounds_by_column.tolist()):
+            axis = first_axis + column
             is_constant = _is_constant(value, low == high)
             from_end = index_input.from_end and (allow_negative or is_constant)
             size = room_of(call, index_input, axis)
@@ -249,6 +272,10 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
                 lowest=_lowest_of(call, index_input, size, from_end),
                 is_exact=_is_exact(call, index_input, value, ignored),
                 ignored=ignored,
+                column=column if index_input.is_tuple else index_input.column,
+                # Each position is an index where the input is left out. Where numbers
+                # are ignored, an exact coordinate has known elements alone.
+                is_reached=is_left_out or ignored is not None,
             )
             coordinates.append(coordinate)
     return coordinates
@@ -288,6 +315,10 @@ def _is_exact(
     """Return whether the operator surely refuses an index that is out of range."""
     if call.operator == "GroupQueryAttention":
         return group_query_limits(call, index_input.name).is_exact
+    # The length of the tuples decides which coordinates there are.
+    tuple_size = value.sizes[-1] if value.sizes else None
+    if index_input.is_tuple and not isinstance(tuple_size, int):
+        return False
     # Numbers that are not read may be out of range.
     if index_input.used is not None:
         return _used_count(call, index_input) is not None

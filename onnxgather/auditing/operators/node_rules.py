@@ -25,10 +25,13 @@ def broken_rule(call: Call) -> str | None:
         value = call.has(index_input.position)
         if value is None:
             continue
-        rule = _broken_by_type(index_input, value)
-        rule = rule or _broken_by_rank(call, index_input, value)
-        if rule is None and row.shapes_of:
+        if value.data_type and value.data_type not in index_input.types:
+            types = " or ".join(index_input.types)
+            return f"{index_input.name} must be {types}, got {value.data_type}"
+        if row.shapes_of:
             rule = _broken_by_shapes(call, index_input, row.shapes_of)
+        else:
+            rule = _broken_by_rank(call, index_input, value)
         if rule is not None:
             return rule
     for beside in sizes_beside(call):
@@ -37,36 +40,22 @@ def broken_rule(call: Call) -> str | None:
     return None
 
 
-def _broken_by_type(index_input: IndexInput, value: Bounds) -> str | None:
-    data_type = value.data_type
-    if not data_type or data_type in index_input.types:
-        return None
-    types = " or ".join(index_input.types)
-    return f"{index_input.name} must be {types}, got {data_type}"
-
-
 def _broken_by_rank(call: Call, index_input: IndexInput, value: Bounds) -> str | None:
-    if value.sizes is not None and index_input.ranks:
-        rank = len(value.sizes)
-        if rank not in index_input.ranks:
-            ranks = " or ".join(map(str, index_input.ranks))
-            return f"the rank of {index_input.name} must be {ranks}, got {rank}"
+    """Return the rule that the axis or the rank of an input breaks."""
+    ranks = index_input.ranks
     data = call.has(index_input.data)
-    if data is None or data.sizes is None:
-        return None
-    data_rank = len(data.sizes)
-    # An operator of a sequence has no axis.
-    if index_input.attribute and not index_input.is_tuple:
+    if data is not None and data.sizes is not None:
+        rank = len(data.sizes)
         axis = index_input.axis_of(call.operation)
-        if not -data_rank <= axis < data_rank:
-            rule = f"{index_input.attribute} must be in [{-data_rank}, {data_rank})"
-            return f"{rule}, got {axis}"
-    if value.sizes is not None and index_input.below_data is not None:
-        rank = len(value.sizes)
-        wanted = data_rank - index_input.below_data
-        if rank != wanted:
-            return f"the rank of {index_input.name} must be {wanted}, got {rank}"
-    return None
+        if index_input.attribute and not -rank <= axis < rank:
+            return f"{index_input.attribute} must be in [{-rank}, {rank}), got {axis}"
+        if index_input.below_data is not None:
+            ranks = (rank - index_input.below_data,)
+    if value.sizes is None or not ranks or len(value.sizes) in ranks:
+        return None
+    allowed = " or ".join(map(str, ranks))
+    got = len(value.sizes)
+    return f"the rank of {index_input.name} must be {allowed}, got {got}"
 
 
 def _broken_by_shapes(call: Call, index_input: IndexInput, gather: str) -> str | None:
@@ -78,9 +67,11 @@ def _broken_by_shapes(call: Call, index_input: IndexInput, gather: str) -> str |
         gather: The gather of ONNX whose rule it is.
     """
     data = call.of(index_input.data).sizes
-    indices = call.of(index_input.position).sizes
-    if data is None or indices is None:
+    if data is None:
         return None
+    indices = call.of(index_input.position).sizes
+    if indices is None:
+        indices = (None,) * len(data)
     # Ones break no rule of sizes, so only the ranks count, and the coordinates.
     known_data = (1,) * len(data)
     known_indices = (1,) * len(indices)

@@ -211,7 +211,9 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         if index_range.given is not None:
             return "what is given of an input leads to it"
         wrong_index = index_range.found
-        if wrong_index is None or wrong_index.source == "constant":
+        if wrong_index is None:
+            return "each run has such an index"
+        if wrong_index.source == "constant":
             return "the model has such an index"
         return "the given inputs lead to it"
     if index_range.state == "proved":
@@ -349,7 +351,7 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
-        return indices_text(index_range)
+        return _reached_text(index_range)
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
         if not numbers or None in numbers:
@@ -691,13 +693,28 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     return text
 
 
+def _reached_text(index_range: IndexRange) -> str:
+    """Return the interval of the indices, and which index out of range runs reach."""
+    text = indices_text(index_range)
+    reached = index_range.reached
+    if reached is None:
+        return text
+    index = "an index out of range"
+    if reached.index is not None:
+        more = "less" if reached.index < 0 else "more"
+        index = f"an index of {reached.index} or {more}"
+    if reached.by == "each run":
+        return f"{text}; each run that reaches it has {index}"
+    return f"{text}; some inputs lead to {index}"
+
+
 def _wrong_index(index_range: IndexRange) -> str:
     """Return the index that is out of range; the bounds if no single index is known."""
     if index_range.given is not None:
         return _given_end(index_range, index_range.given)
     wrong_index = index_range.found
     if wrong_index is None or index_range.size is None:
-        return indices_text(index_range)
+        return _reached_text(index_range)
     source = "by the given inputs"
     if wrong_index.source == "constant":
         source = "a constant"

@@ -26,12 +26,12 @@ from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     UNBOUNDED,
     Bounds,
-    elements_of,
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import given_indices
 from onnxgather.auditing.operators.sizes_beside import sizes_beside
+from onnxgather.auditing.proof.beyond import beyond, operations_before
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -646,7 +646,7 @@ class Search:
         trial: ValueRanges,
     ) -> bool:
         """Return whether an index surely leaves its axis with numbers as some sizes."""
-        operations = self._operations_before(gather)
+        operations = operations_before(self._ranges, self._main, taken(gather))
         if operations is None or self._values_left < 0:
             return False
         sizes = {**self._ranges.sizes, **fixed}
@@ -665,47 +665,8 @@ class Search:
         beside = sizes_beside(ranges.given(scope, gather))
         if any(size.is_outside for size in beside):
             return True
-        # A trial with one number is no constant.
         own = self._ranges.coordinates(scope, gather)
-        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
-        for coordinate in ranges.coordinates(scope, gather):
-            value = coordinate.value
-            count = elements_of(value.sizes)
-            # There may be no index, or its axis is not known.
-            if count is None or not count >= 1 or coordinate.size is None:
-                continue
-            if value.nan or not coordinate.is_exact:
-                continue
-            bounds = value.bounds
-            # Of tuples, the bounds of all coordinates together are those of none.
-            is_tuple = coordinate.input.is_tuple or coordinate.input.column is not None
-            has_others = is_tuple or coordinate.ignored is not None
-            if has_others or value.data_type not in INTEGERS:
-                bounds = np.array([[coordinate.low, coordinate.high]], object)
-            lowest_allowed = coordinate.lowest
-            if coordinate.input.from_end and not from_end[coordinate.input]:
-                lowest_allowed = 0
-            for low, high in bounds.reshape(-1, 2).tolist():
-                if low >= coordinate.size or high < lowest_allowed:
-                    return True
-        return False
-
-    def _operations_before(self, gather: Operation) -> list[Operation] | None:
-        """Return all operations before a gather; None if they are too many."""
-        before: set[int] = set()
-        waiting = list(taken(gather))
-        visited: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            number = self._producers.get(name)
-            if name in visited or number is None or number in before:
-                continue
-            visited.add(name)
-            before.add(number)
-            if len(before) > MOST_OPERATIONS:
-                return None
-            waiting.extend(taken(self._main.operations[number]))
-        return [self._main.operations[number] for number in sorted(before)]
+        return beyond(ranges, scope, gather, own) is not None
 
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation

@@ -26,6 +26,10 @@ from onnxgather.core.public import public
 if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
 
+FAR_FROM_0 = 2**30
+"""Hardly an axis is as large. Farther from 0 are ends at which integers of the model
+wrap around, or at which providers order them in two ways."""
+
 LARGEST_CONTRACT = 2**20
 """The most bytes of the file of a contract."""
 
@@ -163,17 +167,7 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         subject = self._subject
         low = self.low if self.low_expression is None else self.low_expression
         high = self.high if self.high_expression is None else self.high_expression
-        if low is None and high is None:
-            return f"{subject} is a number, not NaN"
-        if low is None:
-            return f"{subject} is at most {high}"
-        if high is None:
-            return f"{subject} is at least {low}"
-        if low == high:
-            return f"{subject} is {low}"
-        if isinstance(low, str) or isinstance(high, str):
-            return f"{subject} is at least {low} and at most {high}"
-        return f"{subject} is from {low} to {high}"
+        return f"{subject} is {_ends_text(low, high)}"
 
     @property
     def _subject(self) -> str:
@@ -192,6 +186,39 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             numbers = ", ".join(map(str, columns))
             return f"each value of {noun} {numbers} of the last axis of {self.input}"
         return self.expression or ""
+
+
+def _ends_text(low: int | str | None, high: int | str | None) -> str:
+    """Return the ends of a condition as the end of a sentence.
+
+    An end that is far from 0 is said in words, if 0 is between the ends.
+    """
+    is_far_below = isinstance(low, int) and low < -FAR_FROM_0
+    is_far_above = isinstance(high, int) and high > FAR_FROM_0
+    if isinstance(low, int) and low > 0:
+        is_far_above = False
+    if isinstance(high, int) and high < 0:
+        is_far_below = False
+    if is_far_below and is_far_above:
+        return "not far from 0"
+    if is_far_below:
+        near = "" if high is None else f"at most {high} and "
+        return f"{near}not far below 0"
+    if is_far_above:
+        near = "" if low is None else f"at least {low} and "
+        return f"{near}not far above 0"
+
+    if low is None and high is None:
+        return "a number, not NaN"
+    if low is None:
+        return f"at most {high}"
+    if high is None:
+        return f"at least {low}"
+    if low == high:
+        return f"{low}"
+    if isinstance(low, str) or isinstance(high, str):
+        return f"at least {low} and at most {high}"
+    return f"from {low} to {high}"
 
 
 class Contract(

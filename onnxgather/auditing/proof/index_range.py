@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
+from onnxgather.auditing.algebra.bounds import INTEGERS, merged_reasons
 from onnxgather.auditing.algebra.sizes import (
     MOST,
     MOST_OF_INPUT,
@@ -21,6 +21,11 @@ from onnxgather.auditing.algebra.sizes import (
 )
 from onnxgather.auditing.operators.index_operators import Coordinate, operator_of
 from onnxgather.auditing.operators.sizes_beside import SizeBeside, sizes_beside
+from onnxgather.auditing.proof.beyond import (
+    Beyond,
+    beyond_in_each_run,
+    beyond_in_some_run,
+)
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.lost_by import rank_lost_by
 from onnxgather.auditing.proof.ranges import Ranges
@@ -79,6 +84,17 @@ class GivenEnd(Struct, frozen=True):
     """Which of the coordinates that the range has."""
 
 
+class Reached(Struct, frozen=True):
+    """An index out of range that runs reach."""
+
+    by: Literal["each run", "some run"]
+    """Each run that reaches the gather, or runs with some inputs."""
+    coordinate: int
+    """Which of the coordinates that the range has."""
+    index: int | None
+    """An index is as far beyond the axis, or farther; None if no number is known."""
+
+
 @public
 class IndexRange(Struct, frozen=True):
     """The range of the indices of a gather, a number for each coordinate of a tuple.
@@ -121,6 +137,8 @@ class IndexRange(Struct, frozen=True):
     given: GivenEnd | None = None
     """What shows that an index is out of range if neither a constant nor a run does:
     an end of a given range. The conditions say where the gather is proved."""
+    reached: Reached | None = None
+    """An index out of range that no given input is needed for."""
     unfit: tuple[str, ...] = ()
     """The rules on sizes beside the axis that are not proved, or only if the inputs
     meet the conditions. No limit of the indices mends them."""
@@ -160,18 +178,36 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
         return IndexRange("proved", low, high, sizes, ", ".join(reasons))
 
     # Case 2: an index is out of range, whatever the inputs are.
-    for coordinate in outside:
-        if _is_surely_outside(scope, operation, coordinate):
-            return IndexRange("out-of-range", low, high, sizes, why)
+    found = beyond_in_each_run(ranges, scope, operation)
+    if found is not None:
+        reached = _reached("each run", found)
+        return IndexRange("out-of-range", low, high, sizes, why, reached=reached)
 
-    # Case 3: neither is proved.
+    # Case 3: neither is proved, but some inputs may be known that lead to such an
+    # index.
+    reached = None
+    found = beyond_in_some_run(ranges, scope, operation)
+    if found is not None:
+        reached = _reached("some run", found)
     stop: str | None = None
     if outside:
         stop = _stop_of(operation, outside) or why
-    lost = _lost_size(ranges, scope, operation, outside, unfit)
     return IndexRange(
-        "not-proved", low, high, sizes, why, input=stop, lost=lost, unfit=rules
+        "not-proved",
+        low,
+        high,
+        sizes,
+        why,
+        input=stop,
+        lost=_lost_size(ranges, scope, operation, outside, unfit),
+        reached=reached,
+        unfit=rules,
     )
+
+
+def _reached(by: Literal["each run", "some run"], found: Beyond) -> Reached:
+    coordinate, index = found
+    return Reached(by, coordinate, index if isinstance(index, int) else None)
 
 
 def _lost_size(
@@ -206,28 +242,6 @@ def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
     if stops:
         return stops
     return f"the size of {unsized[0]}" if unsized else ""
-
-
-def _is_surely_outside(
-    scope: Scope, operation: Operation, coordinate: Coordinate
-) -> bool:
-    """Return whether there is an index that is surely out of range.
-
-    If indices reach both ends of their interval and an end is beyond the axis, an index
-    is beyond it.
-    """
-    value = coordinate.value
-    name = coordinate.input.value_in(operation)
-    if not value.is_exact and not scope.is_constant(name):
-        return False
-    if coordinate.is_within or not coordinate.is_exact:
-        return False
-    is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
-    limits = (coordinate.lowest, coordinate.size)
-    if is_open or not all(isinstance(limit, int) for limit in limits):
-        return False
-    count = elements_of(value.sizes)
-    return count is not None and count >= 1
 
 
 _ASSUMED = {MOST, MOST - 1, MOST_OF_INPUT, MOST_OF_INPUT - 1}

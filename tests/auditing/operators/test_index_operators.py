@@ -21,6 +21,7 @@ from rings import one_quick_in
 import onnxgather as og
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.output.text import lines, provider_lines, said, summary
+from onnxgather.auditing.proof.index_range import Reached
 from onnxgather.auditing.records import Audit, AuditedGather
 
 MODELS = {made.name: made for made in index_models()}
@@ -149,13 +150,14 @@ def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None
         == "size 1 of input_ids (input_ids.1) is at most 5 and segment_ids.0 is"
         " input_ids.0 and segment_ids.1 is input_ids.1, where segment_ids.0 is size 0"
         " of segment_ids, input_ids.0 is size 0 of input_ids, segment_ids.1 is size 1"
-        " of segment_ids, input_ids.1 is size 1 of input_ids; other inputs may be in"
-        " range too"
+        " of segment_ids, input_ids.1 is size 1 of input_ids"
     )
     assert only(og.audit(made.model, shapes=of(5), ranges=kept)).range.state == "proved"
-    assert (
-        only(og.audit(made.model, shapes=of(6), ranges=kept)).range.state
-        == "not-proved"
+    # Each run with these sizes has the position 5.
+    too_long = only(og.audit(made.model, shapes=of(6), ranges=kept)).range
+    assert (too_long.state, too_long.reached) == (
+        "out-of-range",
+        Reached("each run", 2, 5),
     )
     ids = np.ones((1, 6), np.int32)
     beyond = only(
@@ -318,6 +320,7 @@ def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
     given = {
         name: array.ravel()[:2].shape for name, array in JUDGED[name].inputs.items()
     }
+    # Sizes that do not fit may make the node invalid.
     assert only(og.audit(made, shapes=given)).range.state != "proved"
 
 

@@ -65,9 +65,9 @@ def shape_at(model: onnx.ModelProto, level: int, *sizes: Any) -> list[int] | str
         ("float[B, P] x", "b, p", "y", "proved"),
         # What is left of the elements is B.
         ("float[P, B] x", "b, p", "y", "proved-if"),
-        # What is left of the elements is 3, then 3 * P.
+        # What is left of the elements is 3, then 3 * P, which is beyond P.
         ("float[B, 12] x", "b, p, four", "y", "proved-if"),
-        ("float[B, P, 12] x", "b, p, four", "y", "not-proved"),
+        ("float[B, P, 12] x", "b, p, four", "y", "out-of-range"),
         # The size that is given beside -1 is no other.
         ("float[B, 12] x", "minus, p, four", "y", "proved"),
         # Of two sizes that are left each level keeps the check.
