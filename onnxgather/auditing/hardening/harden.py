@@ -192,8 +192,8 @@ def harden(
     to the byte; its metadata get an entry of onnxgather. A write out of range of a
     scatter is dropped. If DirectML refuses a GatherElements because it has more data
     than indices off the axis, the data is cropped. The outputs for indices in range are
-    those of the model. A node that cannot be kept in range, such as RoiAlign, stays as
-    it is: an audit of the result does not prove it.
+    those of the model. A node that cannot be kept in range, such as RoiAlign, or
+    whose sizes may not fit, stays as it is: an audit of the result does not prove it.
 
     Args:
         model: A file, or the model itself; external data is neither read nor moved.

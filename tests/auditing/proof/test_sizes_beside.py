@@ -4,7 +4,7 @@ reads what is not there."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -163,8 +163,10 @@ def rows(table: str) -> list[Any]:
     return made
 
 
-def only(model: onnx.ModelProto, **more: Any) -> AuditedGather:
-    (gather,) = og.audit(model, **{"levels": (), **more}).gathers
+def only(
+    model: onnx.ModelProto, levels: Sequence[str] = (), **more: Any
+) -> AuditedGather:
+    (gather,) = og.audit(model, levels=levels, **more).gathers
     return gather
 
 
