@@ -120,6 +120,13 @@ float[n, 2, 8] x, int64[m, 2] i: m is n
     y = com.microsoft.RotaryEmbedding <num_heads = 2> (x, i, c, c)
 float[2, 2, n, 4] x, int64[2, m] i: m is n
     y = com.microsoft.RotaryEmbedding (x, i, c, c)
+float[2, 1, 4] x, float[2, 1, 3, 4] p, int32[2, 1, n] i: size 2 of i (n) is 3
+    y, a, b = com.microsoft.MultiHeadAttention
+        <num_heads = 1> (x, x, x, , , , p, p, past, i)
+float[2, 1, 4] x, float[2, 1, 3, 4] p, int32[1, 2, n] i: size 2 of i (n) is 3
+    y, a, b = com.microsoft.DecoderMaskedMultiHeadAttention
+        <num_heads = 1, past_present_share_buffer = 1>
+        (x, x, x, , , p, p, past, beams, i)
 float[n, 2, 8] x, int64[1] i:
     y = com.microsoft.RotaryEmbedding <num_heads = 2> (x, i, c, c)
 """
@@ -130,6 +137,14 @@ float[n, 2, 8] x, int64[m, 2] i: m is n
     y = RotaryEmbedding <num_heads = 2> (x, c, c, i)
 float[n, 1, 2, 4] q, float[n, 1, 6, 4] x, int64[m] i: m is n
     y = Attention (q, x, x, , , , i)
+float[n, 1, 32] q, float[n, 1, 16] x, float[n, 1, 9, 16] p, int32[m] i: m is n
+    y, a, b = com.microsoft.GroupQueryAttention
+        <num_heads = 2, kv_num_heads = 1> (q, x, x, p, p, i, total)
+float[2, 1, 32] q, float[2, 1, 16] x, float[2, 1, 9, 16] p, int32[2] i, float[9, 8] s,
+    int64[n, 1] j: size 0 of j (n) is 2
+    y, a, b = com.microsoft.GroupQueryAttention
+        <num_heads = 2, kv_num_heads = 1, do_rotary = 1>
+        (q, x, x, p, p, i, total, s, s, j)
 float[n, 6, 4] x, float[n, 2, 4] u, int64[m] i: m is n
     y = TensorScatter (x, u, i)
 float[2, 6, n] x, float[2, 2, m] u, int64[2] i: m is n
@@ -137,7 +152,8 @@ float[2, 6, n] x, float[2, 2, m] u, int64[2] i: m is n
 """
 
 CONSTANTS = """
-int32[2] two = {2, 2}, float[4, 2] t = {0, 0, 0, 0, 0, 0, 0, 0}, float[2] r = {0, 0},
+int32 total = {1}, int32[1] past = {1}, int32[1] beams = {2}, int32[2] two = {2, 2},
+float[4, 2] t = {0, 0, 0, 0, 0, 0, 0, 0}, float[2] r = {0, 0},
 float[1, 1, 1] w = {1}, float[1, 3, 1] w3 = {1, 1, 1}, float[1, 4, 1] w4 = {1, 1, 1, 1},
 float[4, 2] c = {1, 1, 1, 1, 1, 1, 1, 1}, int64[1, 2, 1] one_row = {0, 0},
 int64[1] at_0 = {0}, int64[1] far = {9999}, int64[1] by_2 = {2}
@@ -157,7 +173,8 @@ def model_of(inputs: str, nodes: str, opset: int = 17) -> onnx.ModelProto:
 
 def rows(table: str) -> list[Any]:
     made: list[Any] = []
-    for inputs, wanted, nodes in re.findall(r"(\S.*):(.*)\n +(.*)", table):
+    for inputs, wanted, nodes in re.findall(r"(\S[^:]*):(.*)((?:\n +.*)+)", table):
+        nodes = " ".join(nodes.split())
         row_id = f"{nodes} of {inputs}"
         made.append(pytest.param(inputs, nodes, wanted.strip(), id=row_id))
     return made
