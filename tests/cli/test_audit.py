@@ -740,6 +740,7 @@ def test_json_has_every_field_of_schema_3() -> None:
                         "coordinate": 0,
                     },
                     "reached": None,
+                    "unfit": [],
                 },
                 "domain": "",
                 "runtime": {
