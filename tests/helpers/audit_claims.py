@@ -585,6 +585,9 @@ class _Check:
         is_of_the_file = told["level"] is None and self.level == 0
         # A given range may lead to an index out of range, and need not.
         is_surely = told["state"] == "out-of-range" and told["given"] is None
+        # Another input of indices may be the one that leaves its axis.
+        if told["reached"] is not None:
+            is_surely &= told["reached"]["coordinate"] < columns.shape[1]
         if is_of_the_file and is_surely and not is_outside:
             self._wrong(
                 name, f"out of range, but indices {_some(columns)} on axes of {sizes}"

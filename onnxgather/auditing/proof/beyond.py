@@ -105,9 +105,10 @@ def beyond_in_some_run(
     """Return an index that leaves its axis for some inputs of a model.
 
     The last positions of an ArgMax, an ArgMin or a TopK lead to it, whose data must be
-    a graph input. In a branch or a loop the operation may not run.
+    a graph input. In a branch or a loop the operation may not run, and what is given to
+    a function may be computed.
     """
-    if scope.outer is not None:
+    if scope is not ranges.main:
         return None
     own = ranges.coordinates(scope, operation)
     before = operations_before(ranges, scope, given_indices(operation)) or []

@@ -153,11 +153,12 @@ class Ranges:
     ) -> None:
         self.sizes: Mapping[str, Size] = sizes or {}
         """The open sizes of the inputs of the network, by name."""
+        self.main = main
+        """The main graph of the network."""
         self.alike = alike or Alike()
         """What operations have computed, for others that are alike."""
         self.computed = 0
         """How many values were computed."""
-        self._main = main
         self._seen = seen or {}
         self._differences = differences or {}
         self._allow_negative = allow_negative
@@ -263,7 +264,7 @@ class Ranges:
             tensor: The constant.
             nothing: The value if it cannot be read.
         """
-        if self._earlier is not None and scope is self._main:
+        if self._earlier is not None and scope is self.main:
             same = self._earlier.constant(name, tensor)
             if same is not None:
                 return same
@@ -281,7 +282,7 @@ class Ranges:
 
     def _shared(self, scope: Scope, name: str, value: Bounds) -> Bounds:
         """Return a value; that of the earlier graph if it is the same there."""
-        if self._earlier is None or scope is not self._main:
+        if self._earlier is None or scope is not self.main:
             return value
         return self._earlier.shared(name, value)
 
@@ -300,7 +301,7 @@ class Ranges:
         """Return bounds of the same network, without values."""
         return Ranges(
             self._seen,
-            main=self._main,
+            main=self.main,
             differences=self._differences,
             allow_negative=self._allow_negative,
             alike=self.alike,
@@ -371,7 +372,7 @@ class Ranges:
 
     def _earlier_outputs(self, scope: Scope, call: Call) -> Sequence[Bounds] | None:
         """Return the outputs in the earlier graph; None if it has no such operation."""
-        if self._earlier is None or scope is not self._main:
+        if self._earlier is None or scope is not self.main:
             return None
         if self._may_be_limited(call.operation):
             return None
@@ -409,7 +410,7 @@ class Ranges:
         self, scope: Scope, operation: Operation, value: Bounds
     ) -> Bounds:
         """Return the value of an operation, within the ends that conditions give."""
-        if not self._differences or scope is not self._main:
+        if not self._differences or scope is not self.main:
             return value
         if value.data_type not in INTEGERS:
             return value

@@ -11,6 +11,7 @@ import pytest
 from index_models import IndexModel, index_models
 from network_draft import session
 from onnx_graphs import constant, written
+from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS, IndexInput
@@ -142,6 +143,34 @@ NODES = {
     ),
 }
 
+OF_LATE_OPSETS = {
+    "y = TensorScatter <axis = 3> (past, late, starts)": "axis must be in [-3, 3)",
+    "y = TensorScatter <axis = -4> (past, late, starts)": "axis must be in [-3, 3)",
+    "y = com.microsoft.GatherBlockQuantized <gather_axis = 2, quantize_axis = 1,"
+    " block_size = 16> (codes, starts, scales)": "gather_axis must be in [-2, 2)",
+}
+
+
+@pytest.mark.skipif(IS_OLD, reason="1.24.4 has no TensorScatter")
+@pytest.mark.parametrize("node", OF_LATE_OPSETS)
+def test_an_axis_of_another_name_must_be_one_of_the_data(node: str) -> None:
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 24, "com.microsoft" : 1]>
+        g (float[2, 4, 3] past, float[2, 2, 3] late, int64[2] starts,
+           uint8[4, 32] codes, float[4, 2] scales) => (y) {{ {node} }}"""
+    )
+    number = made.graph.node[0].attribute[0].i
+    assert rule_of(made) == f"{OF_LATE_OPSETS[node]}, got {number}"
+    feeds = {
+        "past": np.zeros((2, 4, 3), np.float32),
+        "late": np.zeros((2, 2, 3), np.float32),
+        "starts": np.zeros(2, np.int64),
+        "codes": np.zeros((4, 32), np.uint8),
+        "scales": np.zeros((4, 2), np.float32),
+    }
+    assert fails(made, feeds)
+
+
 FEEDS: dict[str, Array] = {
     "ids": np.zeros(1, np.int64),
     "open": np.zeros((2, 5), np.float32),
@@ -174,6 +203,7 @@ def test_a_node_that_onnx_forbids_is_invalid(nodes: str) -> None:
     model = of_node(nodes)
     assert rule_of(model) == NODES[nodes]
     assert fails(model, FEEDS)
+    assert not fails(of_node("rows = Gather (table, ids)"), FEEDS)
 
 
 def test_batches_that_count_from_the_end_are_forbidden() -> None:
@@ -190,6 +220,7 @@ def test_batches_that_count_from_the_end_are_forbidden() -> None:
         "rows = GatherND <batch_dims = 0> (open, pairs)",
         # ONNX Runtime runs tuples without a coordinate.
         "s = Shape <start = 2> (open)  rows = GatherND (open, s)",
+        "s = Shape <start = 2> (table)  rows = GatherND (table, s)",
         # Nothing is known of the rank of the indices.
         "i = Reshape (ids, ids)  rows = GatherND <batch_dims = 1> (open, i)",
     ],

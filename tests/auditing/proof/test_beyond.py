@@ -22,7 +22,8 @@ def model(nodes: str, inputs: str = "float[2, 7] x", outputs: str = "y") -> Any:
     return written(
         f"""
         ({inputs}) => ({outputs})
-        <int64 zero = {{0}}, int64 one = {{1}}, int64 five = {{5}}, int64 seven = {{7}},
+        <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 five = {{5}},
+         int64 seven = {{7}},
          int64[1] all = {{-1}}, int64[1] ones = {{1}}, int64[1] threes = {{3}},
          int64[1] fives = {{5}}, int64[1] sevens = {{7}}, bool true = {{1}},
          float[4] zeros = {{0, 0, 0, 0}}>
@@ -71,6 +72,9 @@ EACH = {
     "s = Shape (x)  t = Unsqueeze (s, ones)  y = GatherND (table, t)": (
         Reached("each run", 0, 7)
     ),
+    "s = Shape (open)  i = Unsqueeze (s, five0)  y = GatherND (high, i)": (
+        Reached("each run", 1, 9)
+    ),
     # All positions are there, or many of them.
     "v, i = TopK (x, sevens)  y = Gather (table, i)": Reached("each run", 0, 6),
     "v, i = TopK (wide, sevens)  y = Gather (table, i)": Reached("each run", 0, 6),
@@ -94,13 +98,20 @@ EACH = {
 """Nodes, and what each run reaches."""
 
 FEEDS: dict[str, Any] = {
+    "numbers": np.zeros((2, 7), np.int64),
+    "some": np.zeros(1, np.float32),
+    "low": np.zeros((8, 20), np.float32),
+    "high": np.zeros((20, 8), np.float32),
     "x": np.zeros((2, 7), np.float32),
     "open": np.zeros((2, 9), np.float32),
     "wide": np.zeros((2, 30), np.float32),
     "tall": np.zeros((7, 2), np.float32),
 }
-INPUTS = "float[2, 7] x, float[b, 9] open, float[2, w] wide, float[7, t] tall"
-MORE = "six = Sub (seven, one)  five0 = Sub (ones, ones)  "
+INPUTS = (
+    "float[2, 7] x, float[b, 9] open, float[2, w] wide, float[7, t] tall,"
+    " int64[2, 7] numbers, float[k] some, float[8, 20] low, float[20, 8] high"
+)
+MORE = "six = Sub (seven, one)  five0 = Sub (ones, ones)  nine = Add (seven, two)  "
 
 
 @pytest.mark.parametrize("nodes", EACH)
@@ -119,13 +130,21 @@ def test_an_index_that_leaves_its_axis_in_each_run_is_out_of_range(nodes: str) -
         ("k = Sub (sevens, ones)  v, i = TopK (wide, k)  y = Gather (table, i)", {}),
         # The elements are no positions.
         (
-            "v, i = TopK (x, sevens)  w = Cast <to = 7> (v)  y = Gather (table, w)",
+            "m = Max (numbers, zero)  v, i = TopK (m, sevens)  y = Gather (table, v)",
             {},
         ),
-        # The sixth row is not in range, but no index may be there at all.
+        # Each index would be out of range, but there may be none.
+        ("n = NonZero (x)  i = Add (n, seven)  y = Gather (table, i)", {}),
+        # Another number of the tuple is beyond the axis.
         (
-            "n = NonZero (x)  s = Shape (n)  t = Add (s, seven)"
-            "  m = Slice (t, zero0, zero0)  y = Gather (table, m)",
+            "s = Shape (open)  i = Unsqueeze (s, zero0)  y = GatherND (low, i)",
+            {},
+        ),
+        # The tuple may have one number.
+        (
+            "s = Shape (some)  t = Concat <axis = 0> (ones, s)"
+            "  f = ConstantOfShape (t)  c = Cast <to = 7> (f)  i = Add (c, nine)"
+            "  y = GatherND (high, i)",
             {},
         ),
         # The loop may end before its last iteration.
@@ -201,6 +220,15 @@ def test_an_index_that_some_input_takes_beyond_its_axis_is_named(nodes: str) -> 
             "  i = ArgMax <axis = 1> (x)"
             "  y = If (e) <then_branch = then () => (t) { t = Gather (table, i) },"
             " else_branch = else () => (u) { u = Identity (zeros) }>",
+            {},
+        ),
+        # The state of a loop is no input of the model.
+        (
+            "m = Mul (x, x)  l, y = Loop (one, true, m) <body = body"
+            " (int64 i, bool c, float[2, 7] a)"
+            " => (bool d, float[2, 7] b, float[2, 4] t)"
+            " { d = Identity (c)  b = Identity (a)"
+            "  p = ArgMax <axis = 1, keepdims = 0> (a)  t = Gather (table, p) }>",
             {},
         ),
         # The limit of the positions is in range.
