@@ -120,6 +120,9 @@ float[n, 2, 8] x, int64[m, 2] i: m is n
     y = com.microsoft.RotaryEmbedding <num_heads = 2> (x, i, c, c)
 float[2, 2, n, 4] x, int64[2, m] i: m is n
     y = com.microsoft.RotaryEmbedding (x, i, c, c)
+int32[n, 2] i, int32[m, 2] s: m is n
+    y, a = com.microsoft.QEmbedLayerNormalization
+        (i, s, q, q, q, g, g, , f, f, f, f, f, z, z, z, z, z)
 float[2, 1, 4] x, float[2, 1, 3, 4] p, int32[2, 1, n] i: size 2 of i (n) is 3
     y, a, b = com.microsoft.MultiHeadAttention
         <num_heads = 1> (x, x, x, , , , p, p, past, i)
@@ -133,18 +136,20 @@ float[n, 2, 8] x, int64[1] i:
 """Inputs and the conditions on sizes, and the node."""
 
 NEWER_CASES = """
+float[2, n, 8] x, int64[2, m] i: m is n
+    y = RotaryEmbedding <num_heads = 2> (x, c, c, i)
 float[n, 2, 8] x, int64[m, 2] i: m is n
     y = RotaryEmbedding <num_heads = 2> (x, c, c, i)
-float[n, 1, 2, 4] q, float[n, 1, 6, 4] x, int64[m] i: m is n
-    y = Attention (q, x, x, , , , i)
-float[n, 1, 32] q, float[n, 1, 16] x, float[n, 1, 9, 16] p, int32[m] i: m is n
+float[n, 1, 2, 4] h, float[n, 1, 6, 4] x, int64[m] i: m is n
+    y = Attention (h, x, x, , , , i)
+float[n, 1, 32] h, float[n, 1, 16] x, float[n, 1, 9, 16] p, int32[m] i: m is n
     y, a, b = com.microsoft.GroupQueryAttention
-        <num_heads = 2, kv_num_heads = 1> (q, x, x, p, p, i, total)
-float[2, 1, 32] q, float[2, 1, 16] x, float[2, 1, 9, 16] p, int32[2] i, float[9, 8] s,
+        <num_heads = 2, kv_num_heads = 1> (h, x, x, p, p, i, total)
+float[2, 1, 32] h, float[2, 1, 16] x, float[2, 1, 9, 16] p, int32[2] i, float[9, 8] s,
     int64[n, 1] j: size 0 of j (n) is 2
     y, a, b = com.microsoft.GroupQueryAttention
         <num_heads = 2, kv_num_heads = 1, do_rotary = 1>
-        (q, x, x, p, p, i, total, s, s, j)
+        (h, x, x, p, p, i, total, s, s, j)
 float[n, 6, 4] x, float[n, 2, 4] u, int64[m] i: m is n
     y = TensorScatter (x, u, i)
 float[2, 6, n] x, float[2, 2, m] u, int64[2] i: m is n
@@ -152,6 +157,8 @@ float[2, 6, n] x, float[2, 2, m] u, int64[2] i: m is n
 """
 
 CONSTANTS = """
+uint8[4, 2] q = {0, 0, 0, 0, 0, 0, 0, 0}, uint8[2] g = {0, 0}, float f = {1},
+uint8 z = {0},
 int32 total = {1}, int32[1] past = {1}, int32[1] beams = {2}, int32[2] two = {2, 2},
 float[4, 2] t = {0, 0, 0, 0, 0, 0, 0, 0}, float[2] r = {0, 0},
 float[1, 1, 1] w = {1}, float[1, 3, 1] w3 = {1, 1, 1}, float[1, 4, 1] w4 = {1, 1, 1, 1},
@@ -417,6 +424,9 @@ def test_sizes_that_a_contract_gives_are_proved(name: str) -> None:
 
 
 OTHER_CASES = """
+int32[2, n] i, int32[2, m] s: proved-if, size 1 of i (n) is at most 4 and m is n!
+    y, a = com.microsoft.QEmbedLayerNormalization
+        (i, s, q, q, q, g, g, , f, f, f, f, f, z, z, z, z, z)
 float[n, 5] x, int64[m, 0] i: proved-if, m is at most n!
     y = GatherElements <axis = 1> (x, i)
 float[2, 5] x, int64[2, 0] i: proved,
@@ -443,6 +453,11 @@ float[n, 5] x, int64[m, 2, 1] i: proved-if, m + 1 is n!
     j = Concat <axis = 0> (i, one_row) y = GatherND <batch_dims = 1> (x, j)
 float[n, 5] x, int64[m, 2, 1] i: not-proved,
     j = Slice (i, at_0, far, at_0, by_2) y = GatherND <batch_dims = 1> (x, j)
+float[2, 1, 32] h, float[2, 1, 16] x, float[2, 1, 9, 16] p, int32[2] i, float[9, 8] s,
+    int64[2, n] j: proved-if, size 1 of j (n) is 1
+    y, a, b = com.microsoft.GroupQueryAttention
+        <num_heads = 2, kv_num_heads = 1, do_rotary = 1>
+        (h, x, x, p, p, i, total, s, s, j)
 """
 """Inputs, the state and the conditions on sizes, of which an exact one has a `!`."""
 
@@ -458,6 +473,12 @@ def test_sizes_that_are_empty_or_computed_are_judged(
         if not each.is_of_elements
     ]
     assert f"{found.state}, {' and '.join(conditions)}".strip() == wanted
+
+
+def test_a_scatter_of_older_opsets_has_the_sizes_of_scatter_elements() -> None:
+    inputs = "float[n, 6] x, int64[m, 2] i, float[k, 2] u"
+    found = only(model_of(inputs, "y = Scatter <axis = 1> (x, i, u)", 10))
+    assert asked(found) == "m is at most n and k is m"
 
 
 def test_positions_of_one_row_are_for_all_rows() -> None:
