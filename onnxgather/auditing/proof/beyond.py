@@ -76,9 +76,13 @@ def beyond(
 
 def _is_judged(coordinate: Coordinate, in_each_run: bool) -> bool:
     """Return whether there are indices, each of which must be in range."""
-    if coordinate.value.nan or not coordinate.is_exact:
+    value = coordinate.value
+    if value.nan or not coordinate.is_exact:
         return False
-    count = elements_of(coordinate.value.sizes)
+    # What a given range leads to is told of its ends (`ends_that_leave`).
+    if in_each_run and value.is_given:
+        return False
+    count = elements_of(value.sizes)
     # An open size of an input may be any number from 1 on.
     if isinstance(count, Size) and not in_each_run:
         return all(symbol.name for symbol in count.symbols) or count >= 1

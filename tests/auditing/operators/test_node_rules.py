@@ -104,11 +104,10 @@ NODES = {
     "rows = ScatterElements <axis = 2> (open, pairs, pairs_of_floats)": (
         "axis must be in [-2, 2), got 2"
     ),
-    "rows = GatherND (open, scalar)": (
-        "what GatherND takes must have a dimension, got the ranks 2 and 0"
-    ),
-    "rows = Gather (number, ids)": (
-        "what Gather takes must have a dimension, got the ranks 0 and 1"
+    "rows = GatherND (open, scalar)": ("indices must have a dimension, got a scalar"),
+    "rows = Gather (number, ids)": ("data must have a dimension, got a scalar"),
+    "rows = ScatterND (open, number_of_row, values)": (
+        "indices must have a dimension, got a scalar"
     ),
     # The rank of the indices is open.
     "s = Shape (ids)  i = Reshape (ids, ids)  rows = Gather <axis = 2> (table, i)": (
@@ -195,6 +194,7 @@ def of_node(nodes: str) -> onnx.ModelProto:
          int64 scalar, float number, float[k] x) => (rows) {{ {nodes} }}
         """,
         TABLE,
+        constant("number_of_row", np.int64(1)),
     )
 
 
