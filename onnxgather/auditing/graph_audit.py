@@ -24,15 +24,21 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
+from onnxgather.auditing.operators.node_rules import broken_rule
 from onnxgather.auditing.operators.tree_features import features_of
 from onnxgather.auditing.proof.conditions import Search
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
 from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
-from onnxgather.auditing.proof.index_range import Found, IndexRange, SizesFrom, proof_of
+from onnxgather.auditing.proof.index_range import (
+    Found,
+    IndexRange,
+    SizesFrom,
+    invalid_range,
+    proof_of,
+)
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
 from onnxgather.auditing.records import DECIDED, RANGE_STATES, AuditedGather, Tensor
-from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, is_outside
 from onnxgather.core.descriptors.feature_levels import minimum_feature_level
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
@@ -56,6 +62,9 @@ LARGEST = 2**63 - 1
 """The largest number of INT64, and the largest size that an index is compared with."""
 
 COUNTS_FROM_END = "The index counts from the end."
+
+FORBIDDEN = "the node must be one that ONNX allows"
+"""The rule of a node of which no other rule is known that it breaks."""
 
 EMPTY = "the DirectML provider does nothing, as a tensor is empty"
 
@@ -261,10 +270,12 @@ class _Stage:
     def _proof(self, scope: Scope, operation: Operation) -> IndexRange:
         """Return what is proved of the indices, with conditions or without."""
         try:
+            rule = broken_rule(self.bounds.given(scope, operation))
+            if rule is not None:
+                return invalid_range(rule)
             proof = proof_of(self.bounds, scope, operation)
         except (LookupError, TypeError, ValueError):
-            where = f"{self.network.path}: node {shown(operation.label)}"
-            raise OnnxGatherError(f"{where} must be one that ONNX allows") from None
+            return invalid_range(FORBIDDEN)
         if proof.state != "not-proved":
             return proof
         conditions = self._search.conditions(scope, operation)
@@ -287,7 +298,7 @@ class _Stage:
         self, scope: Scope, operation: Operation, state: str
     ) -> Found | None:
         """Return the first index out of range, of constants or of a run; else None."""
-        if state == "proved":
+        if state in ("proved", "invalid"):
             return None
         call = self.bounds.given(scope, operation)
         if state == "out-of-range":
@@ -335,10 +346,14 @@ def _record(
     descriptor, _ = translations[0]
     if any(translation != translations[0] for translation in translations):
         descriptor = None
-    rules = [rule for _, rule in translations if rule]
+    refused = next((rule for _, rule in translations if rule), None)
 
     index_range = ranges[0] if len(calls) == 1 else joined_ranges(ranges)
-    if operation.is_gather and data.is_static and indices.is_static:
+    # DirectML's rules say nothing more of a node that is invalid.
+    if index_range.state == "invalid":
+        descriptor = None
+        refused = None
+    elif operation.is_gather and data.is_static and indices.is_static:
         sizes = (*(data.sizes or ()), *(indices.sizes or ()))
         if 0 in sizes:
             index_range = replace(index_range, why=EMPTY)
@@ -359,7 +374,7 @@ def _record(
             for name in given_indices(operation)[:1]
         ),
         descriptor=to_dict(descriptor) if descriptor else None,
-        refused=rules[0] if rules else None,
+        refused=refused,
         feature_level=minimum_feature_level(descriptor) if descriptor else None,
         range=index_range,
         domain=operation.domain,
@@ -599,6 +614,7 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
         high=_ends_of_all(max, [index_range.high for index_range in ranges]),
         size=common_sizes([index_range.size for index_range in ranges]),
         conditions=conditions,
+        unfit=max([index_range.unfit for index_range in ranges], key=len),
     )
 
 

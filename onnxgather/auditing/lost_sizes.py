@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from onnxgather.auditing.graph_audit import OperationKey, operations_of
 from onnxgather.auditing.operators.index_operators import coordinates_of
+from onnxgather.auditing.operators.sizes_beside import sizes_beside
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.index_range import Lost
 from onnxgather.auditing.proof.ranges import ranges_of
@@ -58,8 +59,11 @@ def with_told_sizes(
     unknown: set[OperationKey] = set()
     for key, scope, operation in operations_of(sized):
         if key in lost_by_key:
-            coordinates = coordinates_of(bounds.given(scope, operation))
-            if not all(isinstance(each.size, int) for each in coordinates):
+            call = bounds.given(scope, operation)
+            sizes = [coordinate.size for coordinate in coordinates_of(call)]
+            for beside in sizes_beside(call):
+                sizes += [beside.size, beside.limit]
+            if not all(isinstance(size, int) for size in sizes):
                 unknown.add(key)
     told: dict[OperationKey, AuditedGather] = {}
     for key, lost in lost_by_key.items():

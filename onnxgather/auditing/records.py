@@ -9,22 +9,23 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Assumption
-from onnxgather.auditing.proof.index_range import IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange, RangeState
 from onnxgather.core.checks import html_table, number_of, printable
 from onnxgather.core.public import public
 
-RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range")
+RANGE_STATES = ("proved", "proved-if", "not-proved", "out-of-range", "invalid")
 """The states of a range, from the best to the worst."""
 
-DECIDED = ("proved", "out-of-range")
+DECIDED = ("proved", "out-of-range", "invalid")
 """The states that more sizes do not change."""
 
-ModelVerdict = Literal["can-leave", "perhaps", "never", "no-index"]
-"""What is said of a model. can-leave: an index is known that leaves its axis, or inputs
-are known that lead to one. perhaps: neither such inputs nor a proof of each gather.
-never: each gather is proved. no-index: no operator carries indices."""
+ModelVerdict = Literal["invalid", "can-leave", "perhaps", "never", "no-index"]
+"""What is said of a model. invalid: each run fails that reaches some node with indices.
+can-leave: an index is known that leaves its axis, or inputs are known that lead to one.
+perhaps: neither such inputs nor a proof of each gather. never: each gather is proved.
+no-index: no operator carries indices."""
 
-_FROM_THE_WORST: tuple[ModelVerdict, ...] = ("can-leave", "perhaps", "never")
+_FROM_THE_WORST: tuple[ModelVerdict, ...] = ("invalid", "can-leave", "perhaps", "never")
 """The verdicts on a gather."""
 
 
@@ -41,9 +42,6 @@ class Tensor(Struct, frozen=True):
     def is_static(self) -> bool:
         """Whether every size is known."""
         return self.sizes is not None and None not in self.sizes
-
-
-RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range"]
 
 
 class GraphGather(Struct, frozen=True):
@@ -128,11 +126,21 @@ class AuditedGather(Struct, frozen=True):
         """What the gather alone says of the model."""
         if self.range.state == "proved":
             return "never"
+        if self.range.state == "invalid":
+            return "invalid"
         is_wrong = self.range.state == "out-of-range"
+        leaves = is_wrong or self.range.reached is not None
         # Inputs beyond an exact condition take an index out of range.
-        if is_wrong or any(condition.exact for condition in self.range.conditions):
+        if leaves or any(condition.exact for condition in self.range.conditions):
             return "can-leave"
         return "perhaps"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether DirectML refuses the gather and does not leave it to the CPU."""
+        # The DirectML provider leaves what computes shapes to the CPU, so that it never
+        # gets to its own rules.
+        return self.refused is not None and not self.shape_computation
 
     @property
     def is_settled(self) -> bool:
@@ -246,6 +254,11 @@ class Audit(Struct, frozen=True):
         ]
 
     @property
+    def invalid(self) -> list[AuditedGather]:
+        """The gathers that ONNX forbids, or that fail in each run."""
+        return self._in_state("invalid")
+
+    @property
     def out_of_range(self) -> list[AuditedGather]:
         """The gathers with an index that is out of range."""
         return self._in_state("out-of-range")
@@ -258,13 +271,7 @@ class Audit(Struct, frozen=True):
     @property
     def refused(self) -> list[AuditedGather]:
         """The gathers that DirectML refuses and does not leave to the CPU."""
-        # The DirectML provider leaves what computes shapes to the CPU, so that it never
-        # gets to its own rules.
-        return [
-            gather
-            for gather in self.gathers
-            if gather.refused and not gather.shape_computation
-        ]
+        return [gather for gather in self.gathers if gather.is_refused]
 
     @property
     def not_proved(self) -> list[AuditedGather]:

@@ -141,12 +141,12 @@ def audit_command(**values: Any) -> int:
 
     Other operators that carry indices are judged too, such as scatters and embeddings.
     The first line says whether a wrong input can leave an axis: it can, perhaps, or
-    never.
+    never; or that a node is invalid.
 
     A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in
     quotes. A range is proved from the constants and the operators of the model;
-    --shape, --range, --tokenizer, --assume and --inputs tell more. A gather out of
-    range, or one that the DirectML provider refuses, is a finding.
+    --shape, --range, --tokenizer, --assume and --inputs tell more. A gather that is
+    invalid, out of range, or refused by the DirectML provider is a finding.
     """  # noqa: E501
     from onnxgather.auditing.output.findings import AuditReport
 

@@ -275,9 +275,8 @@ class Geometry:
         indices = self.indices
         rank = len(data)
         if not data or (self.has_tuples and not indices):
-            shapes = f"{list(data)} and {list(indices)}"
-            rule = f"what {self.onnx} takes must have a dimension"
-            return f"{rule}, got the shapes {shapes}"
+            scalar = "indices" if data else "data"
+            return f"{scalar} must have a dimension, got a scalar"
         if self.has_tuples:
             return self._broken_by_tuples()
         number = self.number

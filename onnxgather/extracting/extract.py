@@ -124,6 +124,8 @@ def _descriptor_of(
     """Return the descriptor of a gather, or why there is none."""
     if gather.descriptor is not None:
         return from_dict(gather.descriptor)
+    if gather.range.state == "invalid":
+        return DescriptorError(f"the node is invalid: {gather.range.why}")
     if gather.refused is not None:
         return DescriptorError(f"DirectML refuses it: {gather.refused}")
     if gather.range.why == EMPTY:

@@ -104,6 +104,8 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "lost": None,
             "given": None,
             "limit": None,
+            "reached": None,
+            "unfit": (),
         },
         "domain": "",
         "rewritten_at": (),

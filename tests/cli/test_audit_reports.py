@@ -95,10 +95,10 @@ def test_a_table_has_a_line_for_each_model_and_one_for_all() -> None:
     assert text.startswith(f"""\
 {VERDICT}; 1 was not audited
 
-model       operators  out of range  refused  not proved  proved if  proved
-m/a b.onnx          2             0        0           1          1       0
-m/c.onnx            2             1        1           0          0       1
-2 models            4             1        1           1          1       1
+model       operators  invalid  out of range  refused  not proved  proved if  proved
+m/a b.onnx          2        0             0        0           1          1       0
+m/c.onnx            2        0             1        1           0          0       1
+2 models            4        0             1        1           1          1       1
 
 OUT OF RANGE  m/c.onnx: fixed (Gather, main graph): {SAID["fixed"]}
     directml  No error: returns another element of the tensor, here `input[3,2]`
@@ -269,11 +269,11 @@ def test_markdown_has_the_table_and_what_is_alike_once_the_worst_first() -> None
 
 4 findings in 2 models.
 
-| model | operators | out of range | refused | not proved | proved if | proved |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
-| m/a b.onnx | 2 | 0 | 0 | 1 | 1 | 0 |
-| m/c.onnx | 4 | 3 | 1 | 0 | 0 | 1 |
-| 2 models | 6 | 3 | 1 | 1 | 1 | 1 |
+| model | operators | invalid | out of range | refused | not proved | proved if | proved |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| m/a b.onnx | 2 | 0 | 0 | 0 | 1 | 1 | 0 |
+| m/c.onnx | 4 | 0 | 3 | 1 | 0 | 0 | 1 |
+| 2 models | 6 | 0 | 3 | 1 | 1 | 1 | 1 |
 
 - **out-of-range** m/c.onnx: fixed (Gather, main graph) and 2 more: indices\\[1\\] is 9, a \
 constant, on an axis of 4
@@ -293,6 +293,66 @@ InputTensor.Sizes\\[1\\] (3), as it is not at Axis, got 2
     )
 
 
+RULE = "axis must be in [-2, 2), got 7"
+FORBIDDEN = "[wrong] row = Gather <axis = 7> (table, which) "
+
+
+def test_an_invalid_node_is_a_finding_of_each_output() -> None:
+    save("m.onnx", FORBIDDEN + WILD)
+    line = f"INVALID       wrong (Gather, main graph): {RULE}"
+    code, text, _ = outcome("audit m.onnx --levels none")
+    first, second, *_ = text.splitlines()
+    counts = "2 gathers: 1 invalid, 1 not proved in range"
+    assert (code, first, second) == (1, f"m.onnx: a node is invalid; {counts}", line)
+    # What an index out of range does is said of the other gather.
+    assert text.count("providers     ") == 1
+
+    Path("n.onnx").write_bytes(read_bytes("m.onnx"))
+    text = outcome("audit m.onnx n.onnx --levels none")[1]
+    of_two = "INVALID       m.onnx: wrong (Gather, main graph) and 1 more in 2 models"
+    assert text.startswith("2 of 2: a node is invalid\n")
+    assert f"{of_two}: {RULE}" in text.splitlines()
+
+    record = json_of("audit m.onnx --levels none --json")
+    gather = record["gathers"][0]
+    assert record["verdict"] == "invalid"
+    assert (gather["range"]["state"], gather["range"]["why"]) == ("invalid", RULE)
+    assert (gather["refused"], gather["descriptor"]) == (None, None)
+
+    text = outcome("audit m.onnx --levels none --markdown -")[1]
+    escaped = RULE.replace("[", "\\[")
+    assert f"- **invalid** m.onnx: wrong (Gather, main graph): {escaped}" in text
+    (run,) = json_of("audit m.onnx --levels none --sarif -")["runs"]
+    results = {result["ruleId"]: result["level"] for result in run["results"]}
+    assert results == {"invalid": "error", "not-proved": "warning"}
+    root = ET.fromstring(outcome("audit m.onnx --levels none --junit -")[1])
+    failures = [element.get("type") for element in root.iter("failure")]
+    assert failures == ["invalid"]
+    page = outcome("audit m.onnx --levels none --html -")[1]
+    assert '<header class="bad">' in page
+    assert '<span class="badge DIFF">invalid</span>' in page
+    assert '<summary><span class="badges"><span class="badge DIFF">invalid' in page
+    assert page.count(RULE) >= 2
+
+
+def test_an_invalid_node_of_a_baseline_is_known() -> None:
+    save("m.onnx", FORBIDDEN)
+    command = "audit m.onnx --levels none --fail-on proved-if"
+    succeed(f"{command} --write-baseline known.json")
+    assert read_json("known.json")["findings"][0]["state"] == "invalid"
+    assert outcome(f"{command} --baseline known.json")[0] == 0
+    # A node that was not proved and is invalid now is worse.
+    write_text("known.json", read_text("known.json").replace("invalid", "not-proved"))
+    assert outcome(f"{command} --baseline known.json")[0] == 1
+
+
+def test_nothing_is_hardened_in_a_model_whose_nodes_are_invalid() -> None:
+    save("m.onnx", FORBIDDEN)
+    text = outcome("audit m.onnx --levels none")[1]
+    assert "next " not in text
+    assert "providers" not in text
+
+
 @pytest.mark.usefixtures("models")
 def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     code, text, _ = outcome("audit m --sarif -")
@@ -303,7 +363,7 @@ def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     driver = run["tool"]["driver"]
     assert (driver["name"], driver["version"]) == ("onnxgather", onnxgather.__version__)
     rules = [rule["id"] for rule in driver["rules"]]
-    assert rules == ["out-of-range", "refused", "not-proved", "proved-if"]
+    assert rules == ["invalid", "out-of-range", "refused", "not-proved", "proved-if"]
     assert run["properties"] == {"verdict": f"{VERDICT}; 1 was not audited"}
     assert run["invocations"] == [
         {
@@ -389,7 +449,7 @@ def test_names_from_models_are_escaped_in_every_output(option: str) -> None:
     elif option == "--markdown=-":
         assert not re.search(r"(?<!\\)[<`\[]", text)
         assert all(
-            line.count("|") - line.count("\\|") in (0, 8) for line in text.splitlines()
+            line.count("|") - line.count("\\|") in (0, 9) for line in text.splitlines()
         )
     elif option == "--html=-":
         assert "<script>alert" not in text

@@ -87,6 +87,37 @@ def test_harden_says_it_as_json() -> None:
     assert (code, json.loads(text)) == (0, expected)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "rule"),
+    [
+        ("y = Gather <axis = 5> (table, ids)", "axis must be in [-2, 2), got 5"),
+        (
+            "y = GatherND <batch_dims = -1> (table, ids)",
+            "batch_dims must be at least 0 and less than both ranks (2), got -1",
+        ),
+        (
+            "y = GatherElements (table, long)",
+            "size 1 of long must be at most size 1 of table, got 9 and 2",
+        ),
+    ],
+)
+def test_an_invalid_node_is_left_as_it_is(nodes: str, rule: str) -> None:
+    made = parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 2] table, int64[2, 2] ids, int64[4, 9] long) => (y) {{ {nodes} }}
+    """)
+    Path("model.onnx").write_bytes(made.SerializeToString())
+    code, text, error = outcome("harden model.onnx -o out.onnx --levels none")
+    assert (code, error) == (
+        1,
+        f"1 of 1 gather can still fail: the node is invalid: {rule}.\n",
+    )
+    operator = made.graph.node[0].op_type
+    left = f"left: main graph: {operator} 'y': the node is invalid: {rule}"
+    assert left in text.splitlines()
+    assert load_model("out.onnx").graph == made.graph
+
+
 def test_sizes_and_ranges_of_a_wrong_form_are_refused() -> None:
     saved()
     for option, value, form in (

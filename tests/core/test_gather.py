@@ -123,10 +123,10 @@ OutputTensor of GatherND must have a dimension, as the provider refuses a scalar
 none
 
 "Gather", ("FLOAT32", []), ("INT64", [1])
-what Gather takes must have a dimension, got the shapes [] and [1]
+data must have a dimension, got a scalar
 
 "GatherND", ("FLOAT32", [2]), ("INT64", [])
-what GatherND takes must have a dimension, got the shapes [2] and []
+indices must have a dimension, got a scalar
 
 "GatherElements", ("FLOAT32", [2, 3]), ("INT64", [1])
 indices must have the rank of data (2), got 1

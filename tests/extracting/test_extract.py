@@ -434,12 +434,6 @@ def size_no_text(model: Any) -> None:
     no_text(model, "size")
 
 
-def scalar_of_tuples(model: Any) -> None:
-    model.graph.initializer.append(constant("scalar", np.int64(9)))
-    model.graph.node[1].op_type = "GatherND"
-    model.graph.node[1].input[1] = "scalar"
-
-
 def cycle(model: Any) -> None:
     model.graph.node[0].input[0] = "rows"
 
@@ -458,7 +452,7 @@ def ir_version(model: Any, number: int) -> None:
 
 CHANGES = (
     *(type_99, input_of_type_99, axes, inputs, no_output, sizes, content, external),
-    *(twice, no_text, axis_no_text, external_no_text, size_no_text, scalar_of_tuples),
+    *(twice, no_text, axis_no_text, external_no_text, size_no_text),
     *(cycle, operator, no_opset, ir_version),
 )
 
@@ -541,9 +535,6 @@ name b'm\xffved' must be UTF-8
 
 size_no_text
 name b's\xffze' must be UTF-8
-
-scalar_of_tuples
-node 'gather' must have indices with a dimension, got the scalar 'scalar'
 
 cycle
 a value must not lead to itself, got 'moved', 'rows', 'moved'

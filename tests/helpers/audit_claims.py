@@ -372,6 +372,10 @@ class _Check:
         for condition in fed:
             if not condition["exact"] or len(fed) < len(conditions):
                 continue
+            # A size limits its positions, which count themselves and are not seen.
+            is_embedding = record["op"] == "EmbedLayerNormalization"
+            if is_embedding and condition["of"] == "size":
+                continue
             # The shape that is given of another input has the size, so that it is
             # always drawn alike.
             if not _sizes_of(condition).isdisjoint(self.case.fixed):
@@ -610,6 +614,9 @@ class _Check:
         is_of_the_file = self.level == 0
         # A given range may lead to an index out of range, and need not.
         is_surely = told["state"] == "out-of-range" and told["given"] is None
+        # Another input of indices may be the one that leaves its axis.
+        if told["reached"] is not None:
+            is_surely &= told["reached"]["coordinate"] < columns.shape[1]
         if is_of_the_file and is_surely and not is_outside:
             self._wrong(
                 name, f"out of range, but indices {_some(columns)} on axes of {sizes}"

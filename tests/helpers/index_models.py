@@ -304,6 +304,7 @@ def _scatter_nd(opset: int, reduction: str = "") -> IndexModel:
         name=f"ScatterND {opset}{f' {reduction}' * bool(reduction)}",
         opset=opset,
         place=(0, 1),
+        fixed=True,  # the length of the tuples decides the shape of the updates
         **more,
     )
 
@@ -761,6 +762,7 @@ def index_models() -> list[IndexModel]:
             3,
             domain=MICROSOFT,
             constants={"to": _i32(2, 2)},
+            fixed=True,
         ),
         _loss("NegativeLogLikelihoodLoss", reduction="sum"),
         _loss("NegativeLogLikelihoodLoss", 2, reduction="none"),

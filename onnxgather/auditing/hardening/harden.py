@@ -193,8 +193,8 @@ def harden(
     to the byte; its metadata get an entry of onnxgather. A write out of range of a
     scatter is dropped. If DirectML refuses a GatherElements because it has more data
     than indices off the axis, the data is cropped. The outputs for indices in range are
-    those of the model. A node that cannot be kept in range, such as RoiAlign, stays as
-    it is: an audit of the result does not prove it.
+    those of the model. A node that cannot be kept in range, such as RoiAlign, or
+    whose sizes may not fit, stays as it is: an audit of the result does not prove it.
 
     Args:
         model: A file, or the model itself; external data is neither read nor moved.
@@ -283,15 +283,21 @@ def hardened(
     Raises:
         OnnxGatherError: As `harden`.
     """
-    rule = hardening_rule(out_of_range)
+    limit = hardening_rule(out_of_range)
     plain = premises.network
     audited = audited or audit_model(premises)
     reasons_to_leave: dict[OperationKey, str] = {}
     records: dict[OperationKey, AuditedGather] = {}
     for key, scope, operation, gather in not_proved(audited):
-        _check_row(scope, operation, gather, out_of_range)
-        reasons_to_leave[key] = ""
         records[key] = gather
+        reasons_to_leave[key] = ""
+        if gather.range.state == "invalid":
+            reasons_to_leave[key] = f"the node is invalid: {gather.range.why}"
+        elif gather.range.unfit and _hardened_as(operation) != "leave":
+            rule = gather.range.unfit[0]
+            reasons_to_leave[key] = f"no limit of its indices mends its sizes: {rule}"
+        else:
+            _check_row(scope, operation, gather, out_of_range)
 
     # The sizes count that no option gives. They are read where a node changes.
     own = audited.bounds
@@ -305,7 +311,7 @@ def hardened(
     if _counts_from_start(audited):
         counted = [key for key, gather in records.items() if gather.rewritten_at]
     while True:
-        result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
+        result = rewrite(audited.network, plain, own, reasons_to_leave, limit, counted)
         if not result.rewritten:  # each node is as it was audited
             audited_again = audited
             break
@@ -315,7 +321,7 @@ def hardened(
         for _, scope, operation, _ in not_proved(audited_again):
             key = result.limited.get((scope.place, operation.outputs[0]))
             if key:
-                more_reasons[key] = _why_no_limit(records[key], rule)
+                more_reasons[key] = _why_no_limit(records[key], limit)
         if not more_reasons:
             break
         reasons_to_leave |= more_reasons

@@ -72,6 +72,12 @@ class IndexInput(Struct, frozen=True):
     """Whether the input holds lengths, of which the size itself is in range."""
     is_size: bool = False
     """Whether the input must hold the size itself."""
+    types: tuple[str, ...] = ("INT32", "INT64")
+    """The data types that the input may have."""
+    ranks: tuple[int, ...] = ()
+    """The ranks that the input may have; empty for any."""
+    below_data: int | None = None
+    """How much less its rank must be than that of the data; None for any rank."""
     ignored: str = ""
     """The attribute with a number that stands for no index."""
     padding: int | None = None
@@ -103,6 +109,40 @@ class IndexInput(Struct, frozen=True):
         return int(axis)
 
 
+class SizeRule(Struct, frozen=True):
+    """A rule that sizes of an input must be sizes of another input."""
+
+    input: int
+    """The position of the input."""
+    other: int
+    """The position of the other input."""
+    dims: Literal[
+        "one",
+        "each",
+        "beside",
+        "before axis",
+        "without axis",
+        "but last",
+        "behind tuple",
+    ] = "one"
+    """The dimensions that are compared. One: those below. Each: all of the other input,
+    with the same number. Beside the axis, before axis, but last: these of them. Without
+    axis: the input lacks the axis. Behind tuple: the input has those that no tuple
+    names, behind its rows."""
+    dim: int = 0
+    """The dimension of the input."""
+    other_dim: int = 0
+    """The dimension of the other input, which may count from the end."""
+    attribute: str = ""
+    """The attribute that gives the other dimension where it is not that above."""
+    at_most: bool = False
+    """Whether a size may be less than the other one, too."""
+    may_be_one: bool = False
+    """Whether a size may be 1, too."""
+    rank: int = 1
+    """The rule is for inputs of this rank and higher ranks."""
+
+
 class IndexOperator(Struct, frozen=True):
     """An operator with inputs that hold indices."""
 
@@ -112,9 +152,14 @@ class IndexOperator(Struct, frozen=True):
     """Those that hold indices."""
     domain: str = ""
     """"" is ONNX's own."""
+    shapes_of: str = ""
+    """The gather of ONNX whose rule the shapes of data and indices must meet, if there
+    is one."""
     providers: dict[str, str] = {}
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
+    sizes: tuple[SizeRule, ...] = ()
+    """The rules on sizes beside the axis."""
 
     @property
     def counts_from_end(self) -> bool:
@@ -178,6 +223,27 @@ class Coordinate(Struct, frozen=True):
     """Whether an operator surely refuses any other index."""
     ignored: int | None = None
     """A number that stands for no index, though it may be out of range."""
+    column: int | None = None
+    """The column of the last axis of the input that holds the indices, where not all
+    do."""
+    is_reached: bool = False
+    """Whether indices surely are at both ends of the interval, if there are any."""
+
+    @property
+    def reached(self) -> tuple[AnySize, AnySize]:
+        """Return two numbers that indices reach, if there are any.
+
+        An index is at most the first number, and one is at least the second.
+        """
+        if self.is_reached:
+            return self.low, self.high
+        value = self.value
+        bounds = value.bounds
+        if self.column is not None and bounds.ndim > 1 and bounds.shape[-2] > 1:
+            bounds = bounds[..., [self.column], :]
+        turned = replace(value, bounds=bounds[..., ::-1])
+        least, greatest = turned.whole.tolist()
+        return _integer(value, least, 1), _integer(value, greatest, 0)
 
     @property
     def is_inside(self) -> bool:
@@ -215,11 +281,16 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
         # The number of an input that stands for no index.
         ignored = call.attributes.get(index_input.ignored)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
+        is_left_out = call.has(index_input.position) is None
+        # Each position is an index where the input is left out. Where numbers are
+        # ignored, an exact coordinate has known elements alone.
+        is_reached = is_left_out or ignored is not None
         if ignored is not None:
             value, bounds_by_column = _without(value, ignored)
         else:
             ignored = index_input.padding
-        for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
+        for column, (low, high) in enumerate(bounds_by_column.tolist()):
+            axis = first_axis + column
             is_constant = _is_constant(value, low == high)
             counts = allow_negative or is_constant
             # ONNX Runtime makes a Slice of it (`quirks.GATHER_OF_RANGE`).
@@ -237,6 +308,8 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
                 lowest=_lowest_of(call, index_input, size, from_end),
                 is_exact=_is_exact(call, index_input, value, ignored),
                 ignored=ignored,
+                column=column if index_input.is_tuple else index_input.column,
+                is_reached=is_reached,
             )
             coordinates.append(coordinate)
     return coordinates
@@ -280,6 +353,10 @@ def _is_exact(
         return limits.is_exact
     if index_input.is_attribute:
         return not leaves_have_features(call.operation)
+    # The length of the tuples decides which coordinates there are.
+    tuple_size = value.sizes[-1] if value.sizes else None
+    if index_input.is_tuple and not isinstance(tuple_size, int):
+        return False
     # Numbers that are not read may be out of range.
     if index_input.used is not None:
         return _used_count(call, index_input) is not None

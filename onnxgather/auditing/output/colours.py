@@ -15,6 +15,7 @@ DIM = "2"
 
 OF_LABELS = {
     "NEW": RED,
+    "INVALID": RED,
     "OUT OF RANGE": RED,
     "REFUSED": RED,
     "not proved": YELLOW,

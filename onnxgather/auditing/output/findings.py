@@ -23,19 +23,20 @@ from onnxgather.core.json_files import decoding, whole
 LARGEST_BASELINE = 2**28
 """The most bytes of a baseline."""
 
-FindingState = Literal["proved-if", "not-proved", "out-of-range", "refused"]
+FindingState = Literal["proved-if", "not-proved", "out-of-range", "invalid", "refused"]
 
 _RANKS: Mapping[FindingState, int] = {
     "proved-if": 0,
     "not-proved": 1,
     "out-of-range": 2,
+    "invalid": 3,
     # A refusal is compared with refusals alone, as it may be beside any range.
     "refused": 0,
 }
 """How bad a state is."""
 
 
-_ALWAYS_COUNTED = ("out-of-range", "refused")
+_ALWAYS_COUNTED = ("out-of-range", "invalid", "refused")
 """The states that the exit code counts without --fail-on."""
 
 
@@ -66,7 +67,7 @@ class _Content(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelFinding(Struct, frozen=True):
-    """A gather that is not proved, or that DirectML refuses."""
+    """A gather that is not proved, that is invalid, or that DirectML refuses."""
 
     model: str
     gather: AuditedGather | GraphGather
@@ -283,7 +284,6 @@ def _sentences(
     state = gather.range.state
     if state != "proved":
         sentences[state] = sentence_of(gather, sizes)
-    # A gather that computes shapes runs on the CPU, whatever DirectML accepts.
-    if gather.refused and not gather.shape_computation:
-        sentences["refused"] = gather.refused
+    if gather.is_refused:
+        sentences["refused"] = gather.refused or ""
     return sentences

@@ -6,6 +6,7 @@ Findings that are alike share a line, over all models.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from onnxgather.auditing.output.findings import AuditReport, GatherFinding, ModelFinding
@@ -96,9 +97,9 @@ def _out_of_range_lines(findings: Findings) -> Iterator[str]:
             yield f"    directml  {behaviour}"
 
 
-def _refused_lines(findings: Findings) -> Iterator[str]:
+def _lines_of_state(label: str, findings: Findings) -> Iterator[str]:
     for members in _alike(findings, lambda finding: finding.said):
-        yield f"REFUSED       {_named_with_others(members)}: {members[0].said}"
+        yield f"{label:<13} {_named_with_others(members)}: {members[0].said}"
 
 
 def _not_proved_lines(findings: Findings) -> Iterator[str]:
@@ -137,8 +138,9 @@ def _proved_if_lines(findings: Findings) -> Iterator[str]:
 
 
 _LINES: dict[str, Callable[[Findings], Iterator[str]]] = {
+    "invalid": partial(_lines_of_state, "INVALID"),
     "out-of-range": _out_of_range_lines,
-    "refused": _refused_lines,
+    "refused": partial(_lines_of_state, "REFUSED"),
     "not-proved": _not_proved_lines,
     "proved-if": _proved_if_lines,
 }

@@ -46,6 +46,7 @@ from onnxgather.core.model.values import sizes_text
 from onnxgather.core.output.page import compressed, filled, filled_part
 
 _STATES = {
+    "invalid": ("DIFF", "ONNX forbids the node, or the node fails in each run"),
     "out-of-range": ("DIFF", "an index names no element of its axis"),
     "refused": ("ERROR", "DirectML has no descriptor for it"),
     "not-proved": (
@@ -258,9 +259,7 @@ def _groups(path: str, finished: FinishedAudit, details: list[Any]) -> str:
 def _state(gather: AuditedGather) -> str:
     """Return the state of the indices of a gather, or that DirectML refuses it."""
     state = gather.range.state
-    # A gather that computes shapes runs on the CPU, whatever DirectML accepts.
-    is_refused = gather.refused and not gather.shape_computation
-    if is_refused and state != "out-of-range":
+    if gather.is_refused and state not in ("invalid", "out-of-range"):
         return "refused"
     return state
 
@@ -381,7 +380,7 @@ def _reason(gather: AuditedGather, sizes: NamedSizes) -> str:
     """Return the line on a gather in its closed entry."""
     sentence = indices_text(gather.range)
     # The conditions of a proof may be long; the opened entry shows them.
-    if gather.range.state in ("out-of-range", "proved"):
+    if gather.range.state in ("invalid", "out-of-range", "proved"):
         sentence = said(gather, sizes)
     return f"{where(gather)}: {sentence}{seen_text([gather])}"
 

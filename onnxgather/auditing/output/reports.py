@@ -28,6 +28,7 @@ from onnxgather.core.output.markdown import markdown_document, plain, table_row
 from onnxgather.core.version import __version__
 
 LEVELS: Mapping[FindingState, tuple[str, str]] = {
+    "invalid": ("error", "ONNX forbids the node, or the node fails in each run."),
     "out-of-range": ("error", "An index is out of range."),
     "refused": ("error", "The DirectML provider refuses the operator."),
     "not-proved": ("warning", "An index may be out of range."),

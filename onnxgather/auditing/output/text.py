@@ -67,6 +67,8 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     """
     say = partial(said, sizes=audit.contract["sizes"])
     yield f"{name}: {first_line(audit)}"
+    for text in _alike(audit.invalid, say, every):
+        yield f"INVALID       {text}"
     for gather in audit.out_of_range:
         yield f"OUT OF RANGE  {named(gather)}: {say(gather)}"
         behaviour = read_by_directml(gather)
@@ -234,12 +236,16 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
         # An index has nothing to be compared with if a size is unknown.
         if index_range.low is not None and None in (index_range.size or (None,)):
             return "because of axes of unknown size"
+        if index_range.input is None and index_range.unfit:
+            return f"because {index_range.unfit[0]}"
         return f"because of {index_range.input}"
     if index_range.state == "out-of-range":
         if index_range.given is not None:
             return "what is given of an input leads to it"
         wrong_index = index_range.found
-        if wrong_index is None or wrong_index.source == "constant":
+        if wrong_index is None:
+            return "each run has such an index"
+        if wrong_index.source == "constant":
             return "the model has such an index"
         return "the given inputs lead to it"
     if index_range.state == "proved":
@@ -366,12 +372,14 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
         sizes: The places of the open sizes.
     """
     index_range = gather.range
+    if index_range.state == "invalid":
+        return index_range.why
     if index_range.state == "proved-if":
         return _conditions(index_range, sizes)
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
-        text = indices_text(index_range)
+        text = _reached_text(index_range)
         return f"{text}; {index_range.limit}" if index_range.limit else text
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
@@ -383,13 +391,13 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
 def providers_of(gathers: Iterable[AuditedGather]) -> dict[str, dict[str, str]]:
     """Return what each provider does with an index out of range, by operators.
 
-    A key names the operators with the same behaviour; only operators with a gather that
-    is not proved are there.
+    A key names the operators with the same behaviour; only operators with a gather
+    whose index may be out of range are there.
     """
     # The order is that of the gathers.
     operators = dict[tuple[str, str], None]()
     for gather in gathers:
-        if not _is_proved(gather):
+        if gather.range.state not in ("proved", "invalid"):
             operators[gather.op, gather.domain] = None
     names_by_behaviour = dict[tuple[tuple[str, str], ...], list[str]]()
     for name, domain in operators:
@@ -447,7 +455,9 @@ def _conditions(index_range: IndexRange, sizes: NamedSizes) -> str:
         text += f", where {', '.join(places)}"
     if not all(condition.exact for condition in index_range.conditions):
         text += "; other inputs may be in range too"
-    # Without both bounds there is no interval to show.
+    # The indices say nothing of sizes, and without both bounds there is no interval.
+    if index_range.unfit:
+        return text
     for numbers in (index_range.low, index_range.high):
         if not numbers or None in numbers:
             return text
@@ -492,7 +502,7 @@ def _commands_of_list(
     audits: Mapping[str, Audit], named: NamedPaths
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the purpose of what may be done next with a list of models."""
-    models = [model for model, audit in audits.items() if audit.open]
+    models = [model for model, audit in audits.items() if _has_open_range(audit)]
     if not models:
         return
     paths = " ".join(map(quote, named.models))
@@ -513,6 +523,15 @@ def _commands_of_list(
     yield (
         "to see what is open in a model, and what would tell more; the worst first:",
         [f"onnxgather audit {quote(worst)}"],
+    )
+
+
+def _has_open_range(audit: Audit) -> bool:
+    """Return whether an index of a model may be out of range."""
+    # What is invalid is left as it is, and so are sizes that do not fit.
+    return any(
+        gather.range.state != "invalid" and not gather.range.unfit
+        for gather in audit.open
     )
 
 
@@ -573,7 +592,7 @@ def _commands(
         )
     if _has_conditions(audit) and not named.assume:
         yield from _contract_commands(again, f"{stem}.contract.json", named)
-    if audit.open:
+    if _has_open_range(audit):
         hardened = quote(f"{stem}.hardened.onnx")
         yield (
             "to make a model in which each index stays in range, and to try it:",
@@ -601,6 +620,7 @@ def first_line(audit: Audit) -> str:
 def summary(audit: Audit) -> str:
     """Return how many gathers and other operators there are, and how many by state."""
     counts = [
+        (len(audit.invalid), "invalid"),
         (len(audit.out_of_range), "out of range"),
         (len(audit.refused), "refused by DirectML"),
         (len(audit.not_proved), "not proved in range"),
@@ -702,13 +722,28 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     return text
 
 
+def _reached_text(index_range: IndexRange) -> str:
+    """Return the interval of the indices, and which index out of range runs reach."""
+    text = indices_text(index_range)
+    reached = index_range.reached
+    if reached is None:
+        return text
+    index = "an index out of range"
+    if reached.index is not None:
+        more = "less" if reached.index < 0 else "more"
+        index = f"an index of {reached.index} or {more}"
+    if reached.by == "each run":
+        return f"{text}; each run that reaches it has {index}"
+    return f"{text}; some inputs lead to {index}"
+
+
 def _wrong_index(index_range: IndexRange) -> str:
     """Return the index that is out of range; the bounds if no single index is known."""
     if index_range.given is not None:
         return _given_end(index_range, index_range.given)
     wrong_index = index_range.found
     if wrong_index is None or index_range.size is None:
-        return indices_text(index_range)
+        return _reached_text(index_range)
     source = "by the given inputs"
     if wrong_index.source == "constant":
         source = "a constant"

@@ -20,6 +20,7 @@ class VerdictFacts(Struct, frozen=True):
 
 
 VERDICTS: dict[ModelVerdict, VerdictFacts] = {
+    "invalid": VerdictFacts("a node is invalid", "DIFF"),
     "can-leave": VerdictFacts("a wrong input can leave an axis", "DIFF"),
     "perhaps": VerdictFacts("perhaps a wrong input can leave an axis", "NOT-RUN"),
     "never": VerdictFacts("an input can never leave an axis", "PASS"),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -27,12 +27,13 @@ from onnxgather.auditing.algebra.bounds import (
     INTEGERS,
     UNBOUNDED,
     Bounds,
-    elements_of,
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
 from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
 from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, LOGICAL
+from onnxgather.auditing.operators.sizes_beside import sizes_beside
+from onnxgather.auditing.proof.beyond import beyond, operations_before
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -139,17 +140,18 @@ class Search:
         """
         self._values_left = MOST_TRIED
         self.limit = None
+        of_sizes_beside = self._conditions_beside(scope, gather)
+        if of_sizes_beside is None:
+            return ()
+
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
-            judged = tuple(
-                replace(condition, exact=self._is_exact_size(scope, gather, condition))
-                for condition in size_conditions
-            )
+            judged = self._judged(scope, gather, size_conditions)
             # A condition that only the least size meets is as narrow as a start.
             if any(map(self._is_of_least_size, judged)):
                 return ()
-            return judged
+            return (*judged, *of_sizes_beside)
 
         # Case 2: ranges of values prove it.
         for of_ranges in self._outcomes(scope, gather):
@@ -159,8 +161,39 @@ class Search:
             if self.limit is not None:
                 return ()
             if conditions is not None:
-                return (*conditions, *outcome.sizes)
+                return (*conditions, *outcome.sizes, *of_sizes_beside)
         return ()
+
+    def _conditions_beside(
+        self, scope: Scope, gather: Operation
+    ) -> tuple[Condition, ...] | None:
+        """Return what a proof asks of sizes beside the axis; None if nothing proves."""
+        conditions: list[Condition] = []
+        for size in sizes_beside(self._ranges.given(scope, gather)):
+            if size.is_inside:
+                continue
+            rooms = size.rooms
+            if not rooms or size.is_outside:
+                return None
+            # Case: one condition with both ends says that two sizes are equal.
+            is_equal = size.is_equal and in_named(rooms[0]) == rooms[0]
+            if is_equal:
+                rooms = rooms[:1]
+            for room in rooms:
+                condition = self._size_condition(room, is_equal)
+                if condition is None:
+                    return None
+                conditions.append(condition)
+        return self._judged(scope, gather, dict.fromkeys(conditions))
+
+    def _judged(
+        self, scope: Scope, gather: Operation, conditions: Iterable[Condition]
+    ) -> tuple[Condition, ...]:
+        """Return conditions on sizes, each with whether it is exact."""
+        return tuple(
+            replace(condition, exact=self._is_exact_size(scope, gather, condition))
+            for condition in conditions
+        )
 
     def _conditions_of(
         self, scope: Scope, gather: Operation, outcome: _Outcome
@@ -660,7 +693,10 @@ class Search:
             return False
         beyond: list[dict[str, int] | None] = []
         if condition.of == "sizes":
-            beyond.append(self._sizes_beyond(condition))
+            if condition.low is not None:
+                beyond.append(self._sizes_beyond(condition, condition.low, -1))
+            if condition.high is not None:
+                beyond.append(self._sizes_beyond(condition, condition.high, 1))
         else:
             name = condition.expression or ""
             if condition.low is not None:
@@ -679,14 +715,19 @@ class Search:
         (symbol,) = self._ranges.sizes[name].symbols
         return symbol.low <= number <= symbol.high
 
-    def _sizes_beyond(self, condition: Condition) -> dict[str, int] | None:
-        """Return sizes with which an expression is just beyond its high end.
+    def _sizes_beyond(
+        self, condition: Condition, end: int, side: Literal[-1, 1]
+    ) -> dict[str, int] | None:
+        """Return sizes with which an expression is just beyond an end.
 
         All but one are the least; None if these do not lead beyond it.
+
+        Args:
+            condition: The condition with the expression.
+            end: The end.
+            side: 1 for the high end, -1 for the low one.
         """
         expression = condition.expression or ""
-        if condition.high is None or condition.low is not None:
-            return None
         least: dict[str, int] = {}
         for name, size in self._ranges.sizes.items():
             (symbol,) = size.symbols
@@ -694,13 +735,14 @@ class Search:
         total = low_of(size_from(expression, least))
         for name, number in least.items():
             more = low_of(size_from(expression, {**least, name: number + 1}))
-            step = more - total
+            step = (more - total) * side
             if step <= 0:
                 continue
-            missing = condition.high + 1 - total
+            missing = (end - total) * side + 1
             number += max(0, -(-missing // step))
             found = {**least, name: number}
-            if low_of(size_from(expression, found)) > condition.high:
+            beyond = low_of(size_from(expression, found)) - end
+            if beyond * side > 0:
                 return found
         return None
 
@@ -712,7 +754,7 @@ class Search:
         trial: ValueRanges,
     ) -> bool:
         """Return whether an index surely leaves its axis with numbers as some sizes."""
-        operations = self._operations_before(gather)
+        operations = operations_before(self._ranges, self._main, taken(gather))
         if operations is None or not self._may_try():
             return False
         sizes = {**self._ranges.sizes, **fixed}
@@ -727,42 +769,12 @@ class Search:
         return self._leaves_surely(changed, scope, gather)
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
-        """Return whether some index of a gather surely leaves its axis."""
-        for coordinate in self._coordinates(ranges, scope, gather):
-            value = coordinate.value
-            count = elements_of(value.sizes)
-            # There may be no index, or its axis is not known.
-            if count is None or not count >= 1 or coordinate.size is None:
-                continue
-            if value.nan or not coordinate.is_exact:
-                continue
-            bounds = value.bounds
-            # Of tuples, the bounds of all coordinates together are those of none.
-            is_tuple = coordinate.input.is_tuple or coordinate.input.column is not None
-            has_others = is_tuple or coordinate.ignored is not None
-            if has_others or value.data_type not in INTEGERS:
-                bounds = np.array([[coordinate.low, coordinate.high]], object)
-            for low, high in bounds.reshape(-1, 2).tolist():
-                if low >= coordinate.size or high < coordinate.lowest:
-                    return True
-        return False
-
-    def _operations_before(self, gather: Operation) -> list[Operation] | None:
-        """Return all operations before a gather; None if they are too many."""
-        before: set[int] = set()
-        waiting = list(taken(gather))
-        visited: set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            number = self._producers.get(name)
-            if name in visited or number is None or number in before:
-                continue
-            visited.add(name)
-            before.add(number)
-            if len(before) > MOST_OPERATIONS:
-                return None
-            waiting.extend(taken(self._main.operations[number]))
-        return [self._main.operations[number] for number in sorted(before)]
+        """Return whether an index or a size of a gather is surely out of range."""
+        beside = sizes_beside(ranges.given(scope, gather))
+        if any(size.is_outside for size in beside):
+            return True
+        own = self._ranges.coordinates(scope, gather)
+        return beyond(ranges, scope, gather, own) is not None
 
     def _coordinates(
         self, ranges: Ranges, scope: Scope, gather: Operation
@@ -798,8 +810,15 @@ class Search:
                     conditions.append(condition)
         return tuple(conditions)
 
-    def _size_condition(self, room: AnySize) -> Condition | None:
-        """Return a simple condition that makes a number at least 0; None without it."""
+    def _size_condition(
+        self, room: AnySize, is_equal: bool = False
+    ) -> Condition | None:
+        """Return a simple condition that makes a number at least 0; None without it.
+
+        Args:
+            room: The number.
+            is_equal: Whether the condition makes it 0.
+        """
         named = in_named(room)
         # A plain number, or a size that only a run decides.
         if not isinstance(named, Size):
@@ -818,11 +837,18 @@ class Search:
         *other_symbols, symbol = symbols
         # Case 1: a sum or a product of sizes.
         if other_terms or other_symbols:
-            return Condition(of="sizes", expression=repr(-open_part), high=constant)
+            return Condition(
+                of="sizes",
+                expression=repr(-open_part),
+                low=constant if is_equal else None,
+                high=constant,
+            )
         # Case 2: one size, count * size + constant >= 0.
         input_name, dimension = self._open_sizes[symbol.name][0]
-        low = -(constant // count) if count > 0 else None
-        high = constant // -count if count < 0 else None
+        low = -(constant // count) if count > 0 or is_equal else None
+        high = constant // -count if count < 0 or is_equal else None
+        if is_equal and low != high:  # no integer satisfies it
+            return None
         return Condition(
             of="size",
             input=input_name,

@@ -26,6 +26,10 @@ from onnxgather.core.public import public
 if TYPE_CHECKING:
     from onnxgather.core.model.network import Network
 
+FAR_FROM_0 = 2**30
+"""Hardly an axis is as large. Farther from 0 are ends at which integers of the model
+wrap around, or at which providers order them in two ways."""
+
 LARGEST_CONTRACT = 2**20
 """The most bytes of the file of a contract."""
 
@@ -117,8 +121,8 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     the model replaces before it gathers."""
     exact: bool = False
     """Whether beyond each end some input, which meets the other conditions of the
-    gather, takes an index out of range. If not, the condition is only sufficient:
-    inputs outside it may be in range too."""
+    gather, takes an index out of range or has sizes that do not fit. If not, the
+    condition is only sufficient: inputs outside it may be in range too."""
 
     def admits(self, number: float) -> bool:
         """Return whether a number is between the ends, or in `also`; NaN never is.
@@ -157,7 +161,9 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return replace(plain, **numbers)
 
     def __str__(self) -> str:
-        if self.of == "sizes" and self.low is None and self.high is not None:
+        is_one_number = self.low == self.high
+        has_one_end = self.low is None or is_one_number
+        if self.of == "sizes" and self.high is not None and has_one_end:
             # Each side has the terms that are added there: `past + 2 is at most
             # sequence`.
             expression = self.expression or ""
@@ -166,23 +172,13 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             subtracted = [term for sign, term in terms if sign == "-"]
             left = " + ".join(added) or "0"
             right = " + ".join(subtracted) or "0"
-            return f"{left} is at most {right}"
+            verb = "is" if is_one_number else "is at most"
+            return f"{left} {verb} {right}"
         others = ", ".join(map(str, self.also or ()))
         verb = f"is {others} or" if others else "is"
-        subject = f"{self._subject} {verb}"
         low = self.low if self.low_expression is None else self.low_expression
         high = self.high if self.high_expression is None else self.high_expression
-        if low is None and high is None:
-            return f"{subject} a number, not NaN"
-        if low is None:
-            return f"{subject} at most {high}"
-        if high is None:
-            return f"{subject} at least {low}"
-        if low == high:
-            return f"{subject} {low}"
-        if isinstance(low, str) or isinstance(high, str):
-            return f"{subject} at least {low} and at most {high}"
-        return f"{subject} from {low} to {high}"
+        return f"{self._subject} {verb} {_ends_text(low, high)}"
 
     @property
     def _subject(self) -> str:
@@ -201,6 +197,39 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             numbers = ", ".join(map(str, columns))
             return f"each value of {noun} {numbers} of the last axis of {self.input}"
         return self.expression or ""
+
+
+def _ends_text(low: int | str | None, high: int | str | None) -> str:
+    """Return the ends of a condition as the end of a sentence.
+
+    An end that is far from 0 is said in words, if 0 is between the ends.
+    """
+    is_far_below = isinstance(low, int) and low < -FAR_FROM_0
+    is_far_above = isinstance(high, int) and high > FAR_FROM_0
+    if isinstance(low, int) and low > 0:
+        is_far_above = False
+    if isinstance(high, int) and high < 0:
+        is_far_below = False
+    if is_far_below and is_far_above:
+        return "not far from 0"
+    if is_far_below:
+        near = "" if high is None else f"at most {high} and "
+        return f"{near}not far below 0"
+    if is_far_above:
+        near = "" if low is None else f"at least {low} and "
+        return f"{near}not far above 0"
+
+    if low is None and high is None:
+        return "a number, not NaN"
+    if low is None:
+        return f"at most {high}"
+    if high is None:
+        return f"at least {low}"
+    if low == high:
+        return f"{low}"
+    if isinstance(low, str) or isinstance(high, str):
+        return f"at least {low} and at most {high}"
+    return f"from {low} to {high}"
 
 
 class Contract(

@@ -8,15 +8,13 @@ gather can leave it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, interval
-from onnxgather.auditing.algebra.sizes import Size
-from onnxgather.auditing.operators.index_operators import Coordinate
+from onnxgather.auditing.algebra.bounds import INTEGERS, interval
+from onnxgather.auditing.proof.beyond import beyond
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.index_range import GivenEnd
 from onnxgather.auditing.proof.ranges import Ranges
@@ -67,11 +65,19 @@ def ends_that_leave(
             with_end = _with_value(network, ranges, given_range.input, value)
             for operation, scope in operations.items():
                 before = ranges.coordinates(scope, operation)
-                for number, index in _leaving(with_end, scope, operation, before):
-                    end = GivenEnd(
-                        given_range.source, given_range.input, value, index, number
-                    )
-                    leaving.setdefault(operation, end)
+                found = beyond(with_end, scope, operation, before)
+                if found is None:
+                    continue
+                number, _ = found
+                coordinate = with_end.coordinates(scope, operation)[number]
+                index: int | None = None
+                low = coordinate.low
+                if isinstance(low, int) and low == coordinate.high:
+                    index = low
+                end = GivenEnd(
+                    given_range.source, given_range.input, value, index, number
+                )
+                leaving.setdefault(operation, end)
     return leaving
 
 
@@ -108,52 +114,3 @@ def _with_value(network: Network, ranges: Ranges, name: str, value: int) -> Rang
             changed.update(operation.outputs)
             operations.append(operation)
     return ranges.again(main, operations, bounds)
-
-
-def _leaving(
-    ranges: Ranges, scope: Scope, operation: Operation, before: Sequence[Coordinate]
-) -> Iterator[tuple[int, int | None]]:
-    """Yield the coordinates of which each index is beyond the axis, with the index.
-
-    Args:
-        ranges: The bounds for an input that is the end of its range everywhere.
-        scope: The scope of the operation.
-        operation: The operation.
-        before: Its coordinates for the whole range of the input.
-    """
-    coordinates = ranges.coordinates(scope, operation)
-    # Case: bounds of each column are known for the end, but not for the range.
-    if len(coordinates) != len(before):
-        before = coordinates
-    for number, coordinate in enumerate(coordinates):
-        # Case: constants may be below 0, and other indices may not. The end is no
-        # constant of the model, though the bounds of a single number look like one.
-        if coordinate.from_end and not before[number].from_end:
-            coordinate = replace(
-                coordinate, from_end=False, lowest=before[number].lowest
-            )
-        if not _has_elements(coordinate) or not _is_beyond(coordinate):
-            continue
-        index: int | None = None
-        if isinstance(coordinate.low, int) and coordinate.low == coordinate.high:
-            index = coordinate.low
-        yield number, index
-
-
-def _is_beyond(coordinate: Coordinate) -> bool:
-    """Return whether each index of a coordinate is surely beyond its axis."""
-    size = coordinate.size
-    if size is None or not coordinate.is_exact:
-        return False
-    return coordinate.low >= size or coordinate.high < coordinate.lowest
-
-
-def _has_elements(coordinate: Coordinate) -> bool:
-    """Return whether there are indices for some sizes of the inputs."""
-    count = elements_of(coordinate.value.sizes)
-    if count is None:
-        return False
-    # An open size of an input may be any number from 1 on.
-    if isinstance(count, Size) and all(symbol.name for symbol in count.symbols):
-        return True
-    return count >= 1

@@ -11,9 +11,21 @@ from typing import Literal
 
 from msgspec import Struct
 
-from onnxgather.auditing.algebra.bounds import INTEGERS, elements_of, merged_reasons
-from onnxgather.auditing.algebra.sizes import MOST, MOST_OF_INPUT, Size, in_named
+from onnxgather.auditing.algebra.bounds import INTEGERS, merged_reasons
+from onnxgather.auditing.algebra.sizes import (
+    MOST,
+    MOST_OF_INPUT,
+    Size,
+    first_lost_by,
+    in_named,
+)
 from onnxgather.auditing.operators.index_operators import Coordinate, operator_of
+from onnxgather.auditing.operators.sizes_beside import SizeBeside, sizes_beside
+from onnxgather.auditing.proof.beyond import (
+    Beyond,
+    beyond_in_each_run,
+    beyond_in_some_run,
+)
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.lost_by import rank_lost_by
 from onnxgather.auditing.proof.ranges import Ranges
@@ -22,6 +34,8 @@ from onnxgather.core.model.values import numbers_in
 from onnxgather.core.public import public
 
 SizesFrom = Literal["file", "given", "run"]
+
+RangeState = Literal["proved", "proved-if", "not-proved", "out-of-range", "invalid"]
 
 
 class Found(Struct, frozen=True):
@@ -70,6 +84,17 @@ class GivenEnd(Struct, frozen=True):
     """Which of the coordinates that the range has."""
 
 
+class Reached(Struct, frozen=True):
+    """An index out of range that runs reach."""
+
+    by: Literal["each run", "some run"]
+    """Each run that reaches the gather, or runs with some inputs."""
+    coordinate: int
+    """Which of the coordinates that the range has."""
+    index: int | None
+    """An index is as far beyond the axis, or farther; None if no number is known."""
+
+
 @public
 class IndexRange(Struct, frozen=True):
     """The range of the indices of a gather, a number for each coordinate of a tuple.
@@ -80,10 +105,11 @@ class IndexRange(Struct, frozen=True):
         ('proved', (1,), (1,), (2,))
     """
 
-    state: Literal["proved", "proved-if", "not-proved", "out-of-range"]
+    state: RangeState
     """Proved: each index is in range, or there is no index. Proved if: the same if the
     inputs meet the conditions. Out of range: an index is known that is not in range: a
-    constant, one of a run, or one that a given range of an input leads to."""
+    constant, one of a run, or one that a given range of an input leads to. Invalid:
+    ONNX forbids the node, or the node fails in each run."""
     low: tuple[int | None, ...] | None
     """The smallest index, before negative indices are counted from the end. A number is
     None if it is unbounded, and all is None if there is no index."""
@@ -92,7 +118,7 @@ class IndexRange(Struct, frozen=True):
     """The size of the axis that is indexed."""
     why: str
     """The proof in words, such as "constant"; without a proof, the operators behind the
-    bounds."""
+    bounds; of an invalid node, the rule that it breaks."""
     sizes_from: SizesFrom = "file"
     """The sizes for which the range holds: those of the file, those given, or those of
     a run with the inputs given."""
@@ -111,11 +137,24 @@ class IndexRange(Struct, frozen=True):
     limit: str | None = None
     """The limit that ended the search for a proof or for conditions, as a clause; None
     if none did."""
+    reached: Reached | None = None
+    """An index out of range that no given input is needed for."""
+    unfit: tuple[str, ...] = ()
+    """The rules on sizes beside the axis that are not proved, or only if the inputs
+    meet the conditions. No limit of the indices mends them."""
+
+
+def invalid_range(rule: str) -> IndexRange:
+    """Return the range of an invalid node, with the rule that the node breaks."""
+    return IndexRange("invalid", None, None, None, rule)
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     """Return the range of the indices of an operation, and what is proved of it."""
     coordinates = ranges.coordinates(scope, operation)
+    beside = sizes_beside(ranges.given(scope, operation))
+    unfit = [size for size in beside if not size.is_inside]
+    rules = tuple(size.rule for size in unfit)
     row = operator_of(operation)
     low = tuple(_told_number(coordinate, 0) for coordinate in coordinates)
     high = tuple(_told_number(coordinate, 1) for coordinate in coordinates)
@@ -124,12 +163,13 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
     why = ", ".join(reason.text for reason in reasons_of_all)
 
     # Case 1: each index is in range.
-    if all(coordinate.value.is_empty for coordinate in coordinates):
+    is_empty = all(coordinate.value.is_empty for coordinate in coordinates)
+    if is_empty and not unfit:
         return IndexRange("proved", None, None, sizes, "there is no index")
     if row and row.hardened == "nothing":
         return IndexRange("proved", low, high, sizes, "any index is in range by design")
     outside = [coordinate for coordinate in coordinates if not coordinate.is_inside]
-    if not outside:
+    if not unfit and not outside:
         reasons = [why] if why else []
         for coordinate in coordinates:
             size = coordinate.size
@@ -138,14 +178,36 @@ def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:
         return IndexRange("proved", low, high, sizes, ", ".join(reasons))
 
     # Case 2: an index is out of range, whatever the inputs are.
-    for coordinate in outside:
-        if _is_surely_outside(scope, operation, coordinate):
-            return IndexRange("out-of-range", low, high, sizes, why)
+    found = beyond_in_each_run(ranges, scope, operation)
+    if found is not None:
+        reached = _reached("each run", found)
+        return IndexRange("out-of-range", low, high, sizes, why, reached=reached)
 
-    # Case 3: neither is proved.
-    stop = _stop_of(operation, outside) or why
-    lost = _lost_size(ranges, scope, operation, outside)
-    return IndexRange("not-proved", low, high, sizes, why, input=stop, lost=lost)
+    # Case 3: neither is proved, but some inputs may be known that lead to such an
+    # index.
+    reached = None
+    found = beyond_in_some_run(ranges, scope, operation)
+    if found is not None:
+        reached = _reached("some run", found)
+    stop: str | None = None
+    if outside:
+        stop = _stop_of(operation, outside) or why
+    return IndexRange(
+        "not-proved",
+        low,
+        high,
+        sizes,
+        why,
+        input=stop,
+        lost=_lost_size(ranges, scope, operation, outside, unfit),
+        reached=reached,
+        unfit=rules,
+    )
+
+
+def _reached(by: Literal["each run", "some run"], found: Beyond) -> Reached:
+    coordinate, index = found
+    return Reached(by, coordinate, index if isinstance(index, int) else None)
 
 
 def _lost_size(
@@ -153,18 +215,18 @@ def _lost_size(
     scope: Scope,
     operation: Operation,
     outside: Sequence[Coordinate],
+    unfit: Sequence[SizeBeside],
 ) -> Lost | None:
-    """Return the node behind which the size of an axis of coordinates is not known."""
+    """Return the node behind which a size of an axis or beside it is not known."""
+    sizes = [coordinate.size for coordinate in outside]
+    for beside in unfit:
+        sizes += [beside.limit, beside.size]
+    lost_by = first_lost_by(*filter(None, sizes))
     for coordinate in outside:
-        size = coordinate.size
-        if isinstance(size, Size) and size.lost_by:
-            return Lost(*size.lost_by)
-        if size is None:
+        if lost_by is None and coordinate.size is None:
             data = operation.inputs[coordinate.input.data]
             lost_by = rank_lost_by(ranges, scope, data)
-            if lost_by is not None:
-                return Lost(*lost_by)
-    return None
+    return None if lost_by is None else Lost(*lost_by)
 
 
 def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
@@ -180,32 +242,6 @@ def _stop_of(operation: Operation, outside: Sequence[Coordinate]) -> str:
     if stops:
         return stops
     return f"the size of {unsized[0]}" if unsized else ""
-
-
-def _is_surely_outside(
-    scope: Scope, operation: Operation, coordinate: Coordinate
-) -> bool:
-    """Return whether there is an index that is surely out of range.
-
-    If indices reach both ends of their interval and an end is beyond the axis, an index
-    is beyond it.
-    """
-    value = coordinate.value
-    name = coordinate.input.value_in(operation)
-    is_constant = coordinate.input.is_attribute or scope.is_constant(name)
-    if not value.is_exact and not is_constant:
-        return False
-    if coordinate.is_within or not coordinate.is_exact:
-        return False
-    # Case: ONNX counts it from the end, and what runs does not.
-    if value.is_range and not coordinate.from_end:
-        return False
-    is_open = _number(coordinate, 0) is None or _number(coordinate, 1) is None
-    limits = (coordinate.lowest, coordinate.size)
-    if is_open or not all(isinstance(limit, int) for limit in limits):
-        return False
-    count = elements_of(value.sizes)
-    return count is not None and count >= 1
 
 
 _ASSUMED = {MOST, MOST - 1, MOST_OF_INPUT, MOST_OF_INPUT - 1}

@@ -50,16 +50,21 @@ def symbolic_sizes(
 
     sizes = {name: Size({(symbol,): 1}) for name, symbol in symbols.items()}
     for condition in conditions:
-        if condition.of != "sizes" or condition.high is None:
+        if condition.of != "sizes":
             continue
         try:
             size = size_from(condition.expression or "0", sizes)
         except KeyError:  # a size in it is given, so it is not open
             continue
-        fact = condition.high - size
-        if isinstance(fact, Size):
-            for symbol in fact.symbols:
-                symbol.facts.append(fact)
+        facts: list[AnySize] = []
+        if condition.low is not None:
+            facts.append(size - condition.low)
+        if condition.high is not None:
+            facts.append(condition.high - size)
+        for fact in facts:
+            if isinstance(fact, Size):
+                for symbol in fact.symbols:
+                    symbol.facts.append(fact)
     return sizes
 
 

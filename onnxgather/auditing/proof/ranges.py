@@ -145,11 +145,12 @@ class Ranges:
     ) -> None:
         self.sizes: Mapping[str, Size] = sizes or {}
         """The open sizes of the inputs of the network, by name."""
+        self.main = main
+        """The main graph of the network."""
         self.alike = alike or Alike()
         """What operations have computed, for others that are alike."""
         self.computed = 0
         """How many values were computed."""
-        self._main = main
         self._seen = seen or {}
         self._differences = differences or {}
         self._allow_negative = allow_negative
@@ -289,7 +290,7 @@ class Ranges:
         """Return bounds of the same network, without values."""
         return Ranges(
             self._seen,
-            main=self._main,
+            main=self.main,
             differences=self._differences,
             allow_negative=self._allow_negative,
             alike=self.alike,
@@ -392,7 +393,7 @@ class Ranges:
         self, scope: Scope, operation: Operation, value: Bounds
     ) -> Bounds:
         """Return the value of an operation, within the ends that conditions give."""
-        if not self._differences or scope is not self._main:
+        if not self._differences or scope is not self.main:
             return value
         if value.data_type not in INTEGERS:
             return value

@@ -82,9 +82,6 @@ _STORED: Mapping[int, int] = {
 """The largest number of int32_data of which onnx and ONNX Runtime make the same
 element."""
 
-_TUPLES = ("GatherND", "ScatterND")
-"""The operators whose second input holds tuples of indices in its last dimension."""
-
 _FLAGS = (
     "allowzero",
     "exclusive",
@@ -784,7 +781,7 @@ class _Reader:
             where = f"function {function.name}, called by {operation.label}{inside}"
             bodies["function"] = self._body_of_call(function, proto, scope, where)
         if not operation.domain:
-            self._check_node(operation, scope)
+            self._check_node(operation)
         return operation
 
     def _attributes(self, proto: onnx.NodeProto) -> dict[str, Any]:
@@ -807,14 +804,14 @@ class _Reader:
             return None
         return self._functions.get(key_of(proto))
 
-    def _check_node(self, operation: Operation, scope: Scope) -> None:
+    def _check_node(self, operation: Operation) -> None:
         """Check what is read of ONNX's own gathers and control flow."""
-        rule = self._broken_rule(operation, scope)
+        rule = self._broken_rule(operation)
         if rule:
             where = f"{self._path}: node {shown(operation.label)}"
             raise OnnxGatherError(f"{where} {rule}")
 
-    def _broken_rule(self, operation: Operation, scope: Scope) -> str:
+    def _broken_rule(self, operation: Operation) -> str:
         """Return the rule that an operation breaks; "" if it breaks none."""
         attribute = ATTRIBUTES.get(operation.operator)
         if attribute is not None:
@@ -828,13 +825,6 @@ class _Reader:
                 return "must be one that ONNX allows"
         if not operation.outputs:
             return "must have an output"
-        if operation.operator in _TUPLES and len(operation.inputs) > 1:
-            indices = operation.inputs[1]
-            # Of other values, the sizes that a body declares may be wrong.
-            is_constant = scope.is_constant(indices)
-            if is_constant and scope.type_of(indices).sizes == ():
-                rule = "must have indices with a dimension, got the scalar"
-                return f"{rule} {shown(indices)}"
         if not operation.bodies.keys() >= _BODIES.get(operation.operator, set()):
             return "must be one that ONNX allows"
         return ""

@@ -24,6 +24,7 @@ from onnxgather.auditing.audit import Premises
 from onnxgather.auditing.hardening.harden import hardened
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.output.text import lines, provider_lines, said, summary
+from onnxgather.auditing.proof.index_range import Reached
 from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.core.model.network import read_network
 
@@ -154,13 +155,17 @@ def test_positions_that_count_themselves_are_as_many_as_the_ids(op: str) -> None
     found = only(og.audit(made.model, ranges=kept))
     assert (
         said(found, og.audit(made.model).contract["sizes"])
-        == "size 1 of input_ids (input_ids.1) is at most 5; other inputs may be in"
-        " range too"
+        == "size 1 of input_ids (input_ids.1) is at most 5 and segment_ids.0 is"
+        " input_ids.0 and segment_ids.1 is input_ids.1, where segment_ids.0 is size 0"
+        " of segment_ids, input_ids.0 is size 0 of input_ids, segment_ids.1 is size 1"
+        " of segment_ids, input_ids.1 is size 1 of input_ids"
     )
     assert only(og.audit(made.model, shapes=of(5), ranges=kept)).range.state == "proved"
-    assert (
-        only(og.audit(made.model, shapes=of(6), ranges=kept)).range.state
-        == "not-proved"
+    # Each run with these sizes has the position 5.
+    too_long = only(og.audit(made.model, shapes=of(6), ranges=kept)).range
+    assert (too_long.state, too_long.reached) == (
+        "out-of-range",
+        Reached("each run", 2, 5),
     )
     ids = np.ones((1, 6), np.int32)
     beyond = only(
@@ -229,7 +234,8 @@ def test_every_input_that_holds_indices_has_its_coordinate() -> None:
         " conditions",
         (
             "proved if     embed (EmbedLayerNormalization, main graph): each value of"
-            " types is from 0 to 1"
+            " types is from 0 to 1 and types.0 is ids.0, where types.0 is size 0 of"
+            " types, ids.0 is size 0 of ids"
         ),
         (
             "runtime       the file was audited by ONNX's specification alone: no level"
@@ -324,10 +330,11 @@ def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
     made = onnx.ModelProto.FromString(JUDGED[name].model.SerializeToString())
     for value in made.graph.input:
         value.type.tensor_type.ClearField("shape")
-    assert only(og.audit(made)).range.state in ("not-proved", "proved-if")
+    assert only(og.audit(made)).range.state != "proved"
     given = {
         name: array.ravel()[:2].shape for name, array in JUDGED[name].inputs.items()
     }
+    # Sizes that do not fit may make the node invalid.
     assert only(og.audit(made, shapes=given)).range.state != "proved"
 
 

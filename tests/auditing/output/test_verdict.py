@@ -89,6 +89,7 @@ def test_a_verdict_says_how_many_nodes_were_not_judged(words: str, text: str) ->
         ("proved exact", "can-leave"),
         ("exact not-proved", "can-leave"),
         ("not-proved out-of-range", "can-leave"),
+        ("out-of-range invalid", "invalid"),
     ],
 )
 def test_a_model_has_the_verdict_of_its_worst_gather(
@@ -134,6 +135,7 @@ def test_a_graph_that_is_proved_leaves_the_verdict_and_one_that_is_not_known_not
 
 def test_each_verdict_has_a_sentence() -> None:
     sentences = {
+        "a node is invalid": "invalid",
         "a wrong input can leave an axis": "exact",
         "perhaps a wrong input can leave an axis": "proved-if",
         "an input can never leave an axis": "proved",
@@ -167,6 +169,7 @@ def test_a_proof_for_the_given_inputs_is_told_to_be_one_for_them_alone() -> None
         ("proved look look", 0, "NOT-RUN"),
         ("proved refused,proved-if", 0, "ERROR"),
         ("exact refused", 0, "DIFF"),
+        ("proved,invalid", 0, "DIFF"),
     ],
 )
 def test_only_a_proof_of_all_has_the_colour_of_one(
@@ -210,6 +213,11 @@ def test_only_a_proof_of_all_has_the_colour_of_one(
             " index; 1 was not audited",
         ),
         (
+            "proved,out-of-range,invalid proved",
+            0,
+            "1 of 3: a node is invalid; 1: can leave; 1: never",
+        ),
+        (
             "proved refused,not-proved",
             0,
             "1 of 2: perhaps a wrong input can leave an axis; 1: never; 1 has a gather"
@@ -228,6 +236,6 @@ def test_models_that_were_not_audited_have_one_line() -> None:
 def test_the_worst_model_has_the_most_gathers_with_the_worst_verdict() -> None:
     ranked = audits(
         "proved proved proved,proved-if proved,not-proved proved-if,exact,exact exact,"
-        "out-of-range,out-of-range exact,out-of-range out-of-range"
+        "out-of-range,out-of-range exact,out-of-range out-of-range,invalid"
     )
     assert sorted(ranked, key=badness_of) == ranked[::-1]

@@ -79,6 +79,39 @@ def difference(low: int | None, high: int | None) -> Condition:
             "each value of ids is at least 0",
         ),
         (
+            '{"of": "values", "input": "ids", "low": -1073741825, "high": 63}',
+            "each value of ids is at most 63 and not far below 0",
+        ),
+        (
+            '{"of": "values", "input": "ids", "low": -1073741824, "high": 63}',
+            "each value of ids is from -1073741824 to 63",
+        ),
+        (
+            '{"of": "values", "input": "ids", "low": -9223372036854775807}',
+            "each value of ids is not far below 0",
+        ),
+        (
+            '{"of": "values", "input": "ids", "low": -64, "high": 2147483647}',
+            "each value of ids is at least -64 and not far above 0",
+        ),
+        (
+            '{"of": "values", "input": "ids", "high": 1073741825}',
+            "each value of ids is not far above 0",
+        ),
+        (
+            '{"of": "values", "input": "ids", "low": -2147483648, "high": 2147483647}',
+            "each value of ids is not far from 0",
+        ),
+        # Without 0 between the ends, the numbers are said.
+        (
+            '{"of": "values", "input": "ids", "low": 5, "high": 2147483647}',
+            "each value of ids is from 5 to 2147483647",
+        ),
+        (
+            '{"of": "values", "input": "ids", "low": -2147483648, "high": -5}',
+            "each value of ids is from -2147483648 to -5",
+        ),
+        (
             '{"of": "values", "input": "ids", "low": 3, "high": 3}',
             "each value of ids is 3",
         ),

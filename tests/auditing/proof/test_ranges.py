@@ -27,7 +27,7 @@ from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof import ranges
 from onnxgather.auditing.proof.contract import Condition
-from onnxgather.auditing.proof.index_range import IndexRange, proof_of
+from onnxgather.auditing.proof.index_range import IndexRange, Reached, proof_of
 from onnxgather.auditing.proof.ranges import ranges_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.gather import ATTRIBUTES
@@ -141,10 +141,26 @@ def values(name: str, low: int | None, high: int | None, *columns: int) -> Condi
     )
 
 
-def told(state: Any, low: Any, high: Any, size: Any, why: str, stop: str) -> IndexRange:
+def told(
+    state: Any,
+    low: Any,
+    high: Any,
+    size: Any,
+    why: str,
+    stop: str,
+    reached: Reached | None = None,
+    unfit: tuple[str, ...] = (),
+) -> IndexRange:
     """What the proof says of a gather, with what stops it if it is not proved."""
     return IndexRange(
-        state, low, high, size, why, input=stop if state == "not-proved" else None
+        state,
+        low,
+        high,
+        size,
+        why,
+        input=stop if stop and state == "not-proved" else None,
+        reached=reached,
+        unfit=unfit,
     )
 
 
@@ -173,7 +189,8 @@ def test_a_constant_is_proved_and_one_beyond_the_axis_is_not() -> None:
         "proved", (-64,), (63,), (64,), "constant", ""
     )
     assert proof([GATHER], TABLE, i=[64, 1]) == told(
-        "out-of-range", (1,), (64,), (64,), "constant", ""
+        *("out-of-range", (1,), (64,), (64,), "constant", ""),
+        Reached("each run", 0, 64),
     )
     assert proof([GATHER], TABLE, i=np.full(5000, 64)).state == "out-of-range"
 
@@ -244,6 +261,7 @@ def test_positions_are_proved_by_the_axis_that_they_stand_on() -> None:
         (63,),
         "ArgMax over axis of 64",
         "ArgMax over axis of 64",
+        Reached("some run", 0, 63),
     )
 
 
@@ -258,19 +276,14 @@ def test_each_coordinate_of_a_tuple_has_an_interval_of_its_own() -> None:
 
 def test_a_tuple_of_any_length_must_be_within_each_axis() -> None:
     tuples, gather = info("i", INT64, 3, None), [node("GatherND", "data i", "y")]
+    of_length = ("the last size of i must be at most the rank of data",)
+    given = "the range given of i"
     assert proof(
         gather, info("data", FLOAT, 5, 2), tuples, given=[values("i", 0, 4)]
-    ) == told(
-        "not-proved",
-        (0, 0),
-        (4, 4),
-        (5, 2),
-        "the range given of i",
-        "the range given of i",
-    )
+    ) == told("not-proved", (0, 0), (4, 4), (5, 2), given, given, unfit=of_length)
     assert proof(
         gather, info("data", FLOAT, 5, 2), tuples, given=[values("i", 0, 1)]
-    ) == told("proved", (0, 0), (1, 1), (5, 2), "the range given of i", "")
+    ) == told("not-proved", (0, 0), (1, 1), (5, 2), given, "", unfit=of_length)
 
 
 def test_an_operator_that_is_not_known_stops_the_proof() -> None:

@@ -60,9 +60,9 @@ def shape_at(model: onnx.ModelProto, level: int, *sizes: Any) -> list[int] | str
         ("float[B, P] x", "b, p", "y", "never"),
         # What is left of the elements is B.
         ("float[P, B] x", "b, p", "y", "perhaps"),
-        # What is left of the elements is 3, then 3 * P.
+        # What is left of the elements is 3, then 3 * P, which is beyond P.
         ("float[B, 12] x", "b, p, four", "y", "perhaps"),
-        ("float[B, P, 12] x", "b, p, four", "y", "perhaps"),
+        ("float[B, P, 12] x", "b, p, four", "y", "can-leave"),
         # The size that is given beside -1 is no other.
         ("float[B, 12] x", "minus, p, four", "y", "never"),
         # Of two sizes that are left each level keeps the check.
