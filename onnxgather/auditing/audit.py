@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from shlex import quote
 
 from msgspec import Struct, field
@@ -28,10 +29,9 @@ from onnxgather.auditing.proof.contract import (
     expression_of,
     read_contract,
     sizes_given,
-    tightened,
 )
 from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.index_range import IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange, without_conditions
 from onnxgather.auditing.records import (
     Audit,
     AuditedGather,
@@ -250,13 +250,11 @@ def audit_model(
     for name, array in arrays.items():
         shapes[name] = array.shape
 
-    conditions = tightened(premises.conditions)
-    contract = Contract.of(
-        network, conditions, premises.allow_empty, premises.no_negative
-    )
+    contract = Contract.of(network, (), premises.allow_empty, premises.no_negative)
+    contract = contract.joined(premises.conditions)
     shape_conditions = sizes_given(contract.sizes, shapes)
     # This raises an error if the conditions exclude the given sizes.
-    tightened([*contract.conditions, *shape_conditions])
+    contract.joined(shape_conditions)
 
     given = premises.given
     file = audit_graph(network, shapes, arrays, contract, given=given)
@@ -270,20 +268,22 @@ def audit_model(
     gathers = merged.gathers
     captured = merged.captured
 
-    given_texts = [*map(str, conditions)]
+    given_texts = [*map(str, contract.conditions)]
+    unranked: dict[str, list[int]] = {}
     # Proofs that rest on given sizes hold only for these sizes.
     if any(gather.range.sizes_from != "file" for gather in gathers.values()):
         contract = contract.joined(shape_conditions)
         unranked = _unranked_shapes(premises.network, shapes)
-        contract = replace(contract, shapes=unranked)
         given_texts += map(str, shape_conditions)
         for name, shape in unranked.items():
             given_texts.append(f"the shape of {name} is {shape}")
-    for gather in gathers.values():
-        contract = contract.joined(gather.range.conditions)
+    contract, gathers = _with_conditions(contract, gathers)
+    contract = contract.with_inputs(premises.network, unranked)
 
     # The shapes that an option names agree with the sizes that are given.
-    full_contract = contract.joined(shape_conditions)
+    full_contract = contract
+    with suppress(OnnxGatherError):
+        full_contract = contract.joined(shape_conditions)
     open_shapes = _open_shapes(premises.network, shapes, full_contract)
     shape_options = list(_shape_options(open_shapes))
     if shape_options:
@@ -304,6 +304,32 @@ def audit_model(
         levels,
         list(dict.fromkeys(given_texts)),
     )
+
+
+def _with_conditions(
+    contract: Contract, gathers: dict[OperationKey, AuditedGather]
+) -> tuple[Contract, dict[OperationKey, AuditedGather]]:
+    """Return a contract with the conditions of gathers, and the gathers.
+
+    A gather is not proved if no input meets its conditions, those of the contract and
+    those of the gathers before it.
+    """
+    conditions: list[Condition] = []
+    for gather in gathers.values():
+        conditions += gather.range.conditions
+    # Case: some inputs meet the conditions of all, as of most models.
+    with suppress(OnnxGatherError):
+        return contract.joined(conditions), gathers
+    judged: dict[OperationKey, AuditedGather] = {}
+    for key, gather in gathers.items():
+        judged[key] = gather
+        conditions_of_gather = gather.range.conditions
+        try:
+            contract = contract.joined(conditions_of_gather)
+        except OnnxGatherError:
+            index_range = without_conditions(gather.range, conditions_of_gather)
+            judged[key] = replace(gather, range=index_range)
+    return contract, judged
 
 
 def _unranked_shapes(

@@ -28,7 +28,13 @@ from onnxgather.auditing.proof.conditions import Search
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
 from onnxgather.auditing.proof.earlier import EarlierGraph
 from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
-from onnxgather.auditing.proof.index_range import Found, IndexRange, SizesFrom, proof_of
+from onnxgather.auditing.proof.index_range import (
+    Found,
+    IndexRange,
+    SizesFrom,
+    proof_of,
+    without_conditions,
+)
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
 from onnxgather.auditing.records import DECIDED, RANGE_STATES, AuditedGather, Tensor
@@ -292,9 +298,10 @@ class _Stage:
         conditions = self._search.conditions(scope, operation)
         if not conditions:
             return proof
-        # The contract stays as it is if no inputs meet both.
-        if self._contract.joined(conditions) is self._contract:
-            return proof
+        try:
+            self._contract.joined(conditions)
+        except OnnxGatherError:
+            return without_conditions(proof, conditions)
         return replace(proof, state="proved-if", conditions=conditions)
 
     def _index_out_of_range(
@@ -601,9 +608,9 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
     if worst.state == "proved-if" or worst.given is not None:
         try:
             conditions = common_conditions(ranges)
-        except OnnxGatherError:  # no inputs meet the conditions of all calls
-            if worst.given is None:
-                worst = replace(worst, state="not-proved")
+        except OnnxGatherError:
+            every = [c for index_range in ranges for c in index_range.conditions]
+            worst = without_conditions(worst, every)
     return replace(
         worst,
         low=ends_of_all(min, [index_range.low for index_range in ranges]),

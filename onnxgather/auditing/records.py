@@ -126,7 +126,8 @@ class AuditedGather(Struct, frozen=True):
             return "never"
         is_wrong = self.range.state == "out-of-range"
         # Inputs beyond an exact condition take an index out of range.
-        if is_wrong or any(condition.exact for condition in self.range.conditions):
+        conditions = (*self.range.conditions, *self.range.excluded)
+        if is_wrong or any(condition.exact for condition in conditions):
             return "can-leave"
         return "perhaps"
 

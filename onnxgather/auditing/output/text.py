@@ -15,9 +15,9 @@ from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
+from onnxgather.auditing.proof.index_range import NO_INPUT, GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import Audit, AuditedGather, counted
-from onnxgather.core.checks import number_of
+from onnxgather.core.checks import number_of, printable
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc
 from onnxgather.core.descriptors.spelling import from_dict
@@ -146,6 +146,13 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
     """Yield what the proofs assume; nothing without a gather or an open size."""
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
+    shapes = audit.contract.get("shapes", {})
+    scalars = [name for name, shape in shapes.items() if not shape]
+    if audit.gathers and scalars:
+        rule = (
+            "an input without a dimension has none, which ONNX Runtime does not check"
+        )
+        yield f"assumes       {rule}: {', '.join(map(printable, scalars))}"
     if audit.contract.get("no_negative"):
         yield "assumes       an index below 0 is out of range, but for constants"
     elif any(map(_allows_negative, audit.contract.get("conditions", ()))):
@@ -197,6 +204,8 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
     """
     index_range = gather.range
     if index_range.state == "not-proved":
+        if index_range.excluded:
+            return f"because {NO_INPUT}"
         if index_range.lost is not None:
             return _of_lost_size(index_range, index_range.lost)
         # An index has nothing to be compared with if a size is unknown.
@@ -343,6 +352,8 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
+        if index_range.excluded:
+            return f"in range if {' and '.join(map(str, index_range.excluded))}"
         return indices_text(index_range)
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
