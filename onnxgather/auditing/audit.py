@@ -93,6 +93,12 @@ class AuditedModel(Struct, frozen=True):
     @property
     def audit(self) -> Audit:
         """The records, in the JSON of the command."""
+        contract = self.contract.with_digest(self.network)
+        return replace(self, contract=contract).audit_without_digest
+
+    @property
+    def audit_without_digest(self) -> Audit:
+        """The records, with a contract that nobody writes or reads."""
         return Audit(
             gathers=list(self.gathers.values()),
             notes=[

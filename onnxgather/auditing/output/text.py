@@ -149,10 +149,9 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
     shapes = audit.contract.get("shapes", {})
     scalars = [name for name, shape in shapes.items() if not shape]
     if audit.gathers and scalars:
-        rule = (
-            "an input without a dimension has none, which ONNX Runtime does not check"
-        )
-        yield f"assumes       {rule}: {', '.join(map(printable, scalars))}"
+        names = ", ".join(map(printable, scalars))
+        rule = "an input that has no dimension gets none"
+        yield f"assumes       {rule}, which ONNX Runtime does not check: {names}"
     if audit.contract.get("no_negative"):
         yield "assumes       an index below 0 is out of range, but for constants"
     elif any(map(_allows_negative, audit.contract.get("conditions", ()))):

@@ -260,11 +260,14 @@ class Contract(
         allow_empty: bool,
         no_negative: bool = False,
     ) -> Contract:
-        """Return the contract of a model; the flags are those of `audit`."""
+        """Return the contract of a model, without a digest.
+
+        The flags are those of `audit`.
+        """
         check_type("allow_empty", allow_empty, "True or False", bool)
         check_type("no_negative", no_negative, "True or False", bool)
         contract = cls(
-            digest=network.digest,
+            digest="",
             assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
             sizes=open_sizes(network),
             types={},
@@ -273,6 +276,13 @@ class Contract(
             conditions=conditions,
         )
         return contract.with_inputs(network)
+
+    def with_digest(self, network: Network) -> Contract:
+        """Return the contract with the digest of its model.
+
+        The digest of large external data takes seconds.
+        """
+        return replace(self, digest=network.digest)
 
     def with_inputs(
         self, network: Network, given_shapes: Mapping[str, Sequence[int]] | None = None
@@ -617,7 +627,7 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
         if network.dimensions[name] is None:
             given_shapes[name] = [size for size in shape if size is not None]
     model = Contract.of(network, contract.conditions, allow_empty=False)
-    model = model.with_inputs(network, given_shapes)
+    model = model.with_inputs(network, given_shapes).with_digest(network)
     for field in ("digest", "sizes", "types", "shapes"):
         expected = getattr(model, field)
         value = getattr(contract, field)

@@ -253,12 +253,19 @@ def test_a_contract_is_one_plain_dict() -> None:
     conditions = (values(0, 15, 0),)
     sizes = {"batch": [("ids", 0)]}
     contract = Contract(
-        digest="sha256:0", assumes=NOT_EMPTY, sizes=sizes, conditions=conditions
+        digest="sha256:0",
+        assumes=NOT_EMPTY,
+        sizes=sizes,
+        types={"ids": "INT64"},
+        shapes={"ids": [None]},
+        conditions=conditions,
     )
     assert contract.plain == {
         "digest": "sha256:0",
         "assumes": "open sizes of inputs are at least 1",
         "sizes": {"batch": [["ids", 0]]},
+        "types": {"ids": "INT64"},
+        "shapes": {"ids": [None]},
         "conditions": [
             {
                 "of": "values",
@@ -284,21 +291,29 @@ GOOD = {"ids": np.arange(6).reshape(2, 3), "mask": np.ones((2, 3), bool)}
 
 
 def contract(*conditions: Condition, assumes: Any = NOT_EMPTY) -> dict[str, Any]:
+    """A contract that checks no data types."""
     return Contract(
-        digest=NETWORK.digest, assumes=assumes, sizes=SIZES, conditions=conditions
+        digest=NETWORK.digest,
+        assumes=assumes,
+        sizes=SIZES,
+        types={},
+        shapes={"ids": [None, None], "mask": [None, 3]},
+        conditions=conditions,
     ).plain
 
 
 WHOLE = contract(values(-1, 9), values(0, 1, 2, of="mask"), LENGTH, AREA)
+TYPED = WHOLE | {"types": {"ids": "INT64", "mask": "INT64"}}
+"""The contract that an audit writes."""
 
 
 def test_a_contract_is_the_same_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    path.write_text(json.dumps(WHOLE), encoding="utf-8")
-    assert decoded(path) == decoded(str(path)) == decoded(WHOLE)
-    assert decoded(path).plain == WHOLE
+    path.write_text(json.dumps(TYPED), encoding="utf-8")
+    assert decoded(path) == decoded(str(path)) == decoded(TYPED)
+    assert decoded(path).plain == TYPED
     assert read_contract(path, NETWORK) == decoded(path)
-    check_inputs(path, GOOD)
+    check_inputs(path, GOOD | {"mask": np.ones((2, 3), np.int64)})
 
 
 def test_a_model_in_the_place_of_its_contract_is_refused(tmp_path: Path) -> None:
@@ -326,8 +341,12 @@ def test_given_shapes_are_conditions_on_open_sizes() -> None:
 
 def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
     own = decoded(contract(values(0, 5)))
-    assert own.joined([values(6, None)]) == own
     assert own.joined([values(None, 4)]).conditions == (values(0, 4),)
+    assert (
+        refusal(own.joined, [values(6, None)])
+        == "two conditions exclude each other: each value of ids is from 0 to 5, and"
+        " each value of ids is at least 6"
+    )
 
 
 @pytest.mark.parametrize(
@@ -505,7 +524,7 @@ def test_a_broken_contract_is_one_sentence(changes: str, sentence: str) -> None:
 def test_a_contract_that_does_not_fit_the_model_is_refused(
     changes: str, sentence: str
 ) -> None:
-    found = refusal(read_contract, WHOLE | json.loads(changes), NETWORK)
+    found = refusal(read_contract, TYPED | json.loads(changes), NETWORK)
     assert found == f"the contract: {sentence}"
 
 
@@ -544,7 +563,7 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros(2)},
-            "input 'ids' must have a rank of at least 2, got the shape [2]",
+            "input 'ids' must have the shape [batch, sequence], got the shape [2]",
         ),
         (
             GOOD | {"ids": np.zeros((3, 3))},
@@ -609,7 +628,7 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"mask": np.zeros((2, 2))},
-            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
+            "input 'mask' must have the shape [batch, 3], got the shape [2, 2]",
         ),
         (
             GOOD | {"ids": np.zeros((2, 9))},
@@ -692,11 +711,6 @@ BOXES = Condition(of="difference", input="mask", columns=(2, 0), low=0, high=7)
             "input 'mask' must hold integers, got float32",
         ),
         (
-            BOXES,
-            {"mask": np.zeros((2, 2), np.int64)},
-            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
-        ),
-        (
             values(None, None),
             {"ids": np.array([[0, np.nan, 1], [2, np.inf, 3]])},
             (
@@ -715,6 +729,21 @@ def test_inputs_that_break_a_condition_are_one_sentence(
     assert is_refused(told, GOOD | changes)
 
 
+@pytest.mark.parametrize("shape", [[], [2], [3, 2], [2, 0]])
+def test_an_input_of_any_rank_has_the_columns_of_its_conditions(
+    shape: list[int],
+) -> None:
+    of_rank = contract(BOXES) | {"shapes": {"ids": [None, None]}}
+    of_rank["sizes"] = {"sequence": [["ids", 1]]}
+    assert not is_refused(of_rank, GOOD | {"mask": np.zeros((4, 1, 3), np.int64)})
+    wrong = GOOD | {"mask": np.zeros(shape, np.int64)}
+    assert is_refused(of_rank, wrong)
+    assert (
+        refusal(check_inputs, of_rank, wrong)
+        == f"input 'mask' must have a column 2 in its last axis, got the shape {shape}"
+    )
+
+
 def test_infinity_is_a_number() -> None:
     infinite = {"ids": np.array([[0, np.inf, 1], [2, -np.inf, 3]])}
     assert not is_refused(contract(values(None, None)), GOOD | infinite)
@@ -723,15 +752,13 @@ def test_infinity_is_a_number() -> None:
 def test_inputs_have_the_data_types_of_the_model() -> None:
     told = Contract.of(NETWORK, (), allow_empty=False).plain
     assert told["types"] == {"ids": "INT64", "mask": "INT64"}
+    assert told["shapes"] == {"ids": [None, None], "mask": [None, 3]}
     fed = {"ids": np.zeros((2, 3), np.int64), "mask": np.zeros((2, 3), np.int64)}
     assert not is_refused(told, fed)
     wrong = fed | {"mask": np.zeros((2, 3))}
     assert is_refused(told, wrong)
     sentence = "input 'mask' must be of INT64 (int64), got float64"
     assert refusal(check_inputs, told, wrong) == sentence
-    # A contract without the field checks none.
-    assert not is_refused(told | {"types": {}}, wrong)
-    read_contract(told | {"types": {}}, NETWORK)
 
 
 def test_inputs_that_are_no_mapping_are_one_sentence() -> None:
@@ -747,6 +774,24 @@ def test_an_input_that_is_missing_has_any_type() -> None:
     assert not is_refused(told, GOOD)
 
 
+@pytest.mark.parametrize("number", [3, 2**24, -1, 0])
+@pytest.mark.parametrize("data_type", ["int64", "int32", "float16", "double"])
+def test_a_number_is_what_onnx_runtime_reads_of_its_bytes(
+    number: int, data_type: str
+) -> None:
+    made = written(f"({data_type}[n] x) => ({data_type}[n] y) {{ y = Neg (x) }}")
+    array = np.array([number % 2**10]).astype(np.dtype(data_type).newbyteorder(">"))
+    (y,) = session(made, 3).run(None, {"x": array})
+    read = (-y).item()
+    told = Contract.of(read_network(made), (), allow_empty=False).plain
+    for high, refused in ((read, False), (read - 1, read != read - 1)):
+        if abs(high) < 2**53 and high == int(high):
+            condition = {"of": "values", "input": "x", "high": int(high)}
+            assert (
+                is_refused(told | {"conditions": [condition]}, {"x": array}) == refused
+            )
+
+
 def test_an_input_without_a_dimension_has_none() -> None:
     """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
     made = written("""
@@ -756,7 +801,7 @@ def test_an_input_without_a_dimension_has_none() -> None:
     """)
     audited = og.audit(made)
     assert audited.gathers[0].range.state == "proved"
-    assert audited.contract["scalars"] == ["x"]
+    assert audited.contract["shapes"] == {"x": []}
     good, wrong = {"x": np.array(7)}, {"x": np.arange(5)}
     assert not is_refused(audited.contract, good)
     assert is_refused(audited.contract, wrong)
@@ -765,8 +810,8 @@ def test_an_input_without_a_dimension_has_none() -> None:
         == "input 'x' must have no dimension, got the shape [5]"
     )
     assert (
-        refusal(read_contract, audited.contract | {"scalars": []}, read_network(made))
-        == "the contract: $.scalars must be that of the model, ('x',), got ()"
+        refusal(read_contract, audited.contract | {"shapes": {}}, read_network(made))
+        == "the contract: $.shapes must be that of the model, {'x': []}, got {}"
     )
 
 
@@ -892,22 +937,27 @@ def test_the_guard_is_a_few_lines_without_an_import() -> None:
         guard(WHOLE)
         == f"""\
 def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
-    def array(name, rank=0):
+    def array(name):
         if name not in inputs:
             raise ValueError(f"the contract needs input {{name!r}}, which is not given")
-        if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
+        x = inputs[name]
+        # A scalar of numpy has no ctypes.
+        if not hasattr(x, "ctypes") or hasattr(x, "mask"):
             raise ValueError(f"input {{name!r}} must be an array")
-        if inputs[name].ndim < rank:
-            raise ValueError(f"input {{name!r}} must have a rank of at least {{rank}}")
-        return inputs[name]
+        # ONNX Runtime reads the bytes of numbers in the order of the machine.
+        return x.view(x.dtype.newbyteorder("=")) if x.dtype.kind in "biuf" else x
 
     if not hasattr(inputs, "keys"):
         raise ValueError("inputs must be a mapping from names")
+    if not (array('ids').ndim == 2):
+        raise ValueError("input 'ids' must have the shape [batch, sequence]")
+    if not (array('mask').ndim == 2 and array('mask').shape[1] == 3):
+        raise ValueError("input 'mask' must have the shape [batch, 3]")
     largest = 2**28  # of an open size, as proofs assume
-    x = [array('ids', 1).shape[0], array('mask', 1).shape[0]]
+    x = [array('ids').shape[0], array('mask').shape[0]]
     if not (1 <= min(x) == max(x) <= largest):
         raise ValueError("the size 'batch' must be one number from 1 to 2^28, the largest that proofs assume")
-    x = [array('ids', 2).shape[1]]
+    x = [array('ids').shape[1]]
     if not (1 <= min(x) == max(x) <= largest):
         raise ValueError("the size 'sequence' must be one number from 1 to 2^28, the largest that proofs assume")
     x = array('ids')
@@ -939,12 +989,15 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
         ({"ids": GOOD["ids"]}, "the contract needs input 'mask', which is not given"),
         (GOOD | {"ids": [[1]]}, "input 'ids' must be an array"),
         (GOOD | {"ids": np.ma.masked_equal([[1]], 1)}, "input 'ids' must be an array"),
-        (GOOD | {"ids": np.int64(3)}, "input 'ids' must have a rank of at least 1"),
-        (GOOD | {"ids": np.zeros(2)}, "input 'ids' must have a rank of at least 2"),
+        (GOOD | {"ids": np.int64(3)}, "input 'ids' must be an array"),
+        (
+            GOOD | {"ids": np.zeros(2)},
+            "input 'ids' must have the shape [batch, sequence]",
+        ),
         (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers"),
         (
             GOOD | {"mask": np.zeros((2, 2))},
-            "input 'mask' must have a column 2 in its last axis",
+            "input 'mask' must have the shape [batch, 3]",
         ),
         (None, "inputs must be a mapping from names"),
     ],
@@ -980,7 +1033,8 @@ def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     names = draw(
         st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3, unique=True)
     )
-    sizes = {"n": [(names[0], 0)], "input#0.1": [(draw(st.sampled_from(names)), 0)]}
+    named = [names[0], draw(st.sampled_from(names))]
+    sizes = {"n": [(named[0], 0)], "input#0.1": [(named[1], 0)]}
     conditions = list[Condition]()
     for _ in range(draw(st.integers(0, 3))):
         first, second = sorted([draw(st.integers(-2, 4)), draw(st.integers(-2, 4))])
@@ -1006,6 +1060,8 @@ def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         digest="sha256:0'\n",
         assumes=draw(st.sampled_from([NOT_EMPTY, MAY_BE_EMPTY])),
         sizes=sizes,
+        types={},
+        shapes={name: [None] * draw(st.integers(1, 2)) for name in named},
         conditions=tuple(conditions),
     )
     return told.plain, {name: draw(ARRAYS) for name in names if draw(st.integers(0, 9))}
