@@ -275,16 +275,17 @@ def audit_model(
     captured = merged.captured
 
     given_texts = [*map(str, contract.conditions)]
-    unranked: dict[str, list[int]] = {}
+    given_shapes: Mapping[str, Sequence[int]] = {}
     # Proofs that rest on given sizes hold only for these sizes.
     if any(gather.range.sizes_from != "file" for gather in gathers.values()):
         contract = contract.joined(shape_conditions)
-        unranked = _unranked_shapes(premises.network, shapes)
+        given_shapes = shapes
         given_texts += map(str, shape_conditions)
-        for name, shape in unranked.items():
-            given_texts.append(f"the shape of {name} is {shape}")
     contract, gathers = _with_conditions(contract, gathers)
-    contract = contract.with_inputs(premises.network, unranked)
+    contract = contract.with_inputs(network, given_shapes)
+    for name, shape in contract.shapes.items():
+        if network.dimensions[name] is None:
+            given_texts.append(f"the shape of {name} is {shape}")
 
     # The shapes that an option names agree with the sizes that are given.
     full_contract = contract
@@ -336,17 +337,6 @@ def _with_conditions(
             index_range = without_conditions(gather.range, conditions_of_gather)
             judged[key] = replace(gather, range=index_range)
     return contract, judged
-
-
-def _unranked_shapes(
-    network: Network, shapes: Mapping[str, Sequence[int]]
-) -> dict[str, list[int]]:
-    """Return the given shapes of the inputs whose rank the model leaves open."""
-    unranked: dict[str, list[int]] = {}
-    for name, shape in shapes.items():
-        if network.dimensions[name] is None:
-            unranked[name] = list(shape)
-    return unranked
 
 
 def _options(

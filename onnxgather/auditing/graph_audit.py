@@ -33,7 +33,6 @@ from onnxgather.auditing.proof.index_range import (
     IndexRange,
     SizesFrom,
     proof_of,
-    without_conditions,
 )
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
@@ -298,10 +297,6 @@ class _Stage:
         conditions = self._search.conditions(scope, operation)
         if not conditions:
             return proof
-        try:
-            self._contract.joined(conditions)
-        except OnnxGatherError:
-            return without_conditions(proof, conditions)
         return replace(proof, state="proved-if", conditions=conditions)
 
     def _index_out_of_range(
@@ -606,11 +601,7 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
     worst = max(ranges, key=badness)
     conditions: tuple[Condition, ...] = ()
     if worst.state == "proved-if" or worst.given is not None:
-        try:
-            conditions = common_conditions(ranges)
-        except OnnxGatherError:
-            every = [c for index_range in ranges for c in index_range.conditions]
-            worst = without_conditions(worst, every)
+        conditions = common_conditions(ranges)
     return replace(
         worst,
         low=ends_of_all(min, [index_range.low for index_range in ranges]),
@@ -624,9 +615,6 @@ def common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
     """Return the conditions under which a gather is proved in all calls, or graphs.
 
     There are none if no conditions prove it in one of them.
-
-    Raises:
-        OnnxGatherError: No inputs meet the conditions of all.
     """
     conditions: list[Condition] = []
     for index_range in ranges:

@@ -510,9 +510,4 @@ def _worst(
     # Without an end that is given, no conditions prove an index out of range.
     if worst.state != "proved-if" and worst.given is None:
         return worst
-    try:
-        return replace(worst, conditions=common_conditions(ranges))
-    except OnnxGatherError:  # no inputs meet the conditions of all graphs
-        if worst.given is None:
-            worst = replace(worst, state="not-proved")
-        return replace(worst, conditions=())
+    return replace(worst, conditions=common_conditions(ranges))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
@@ -27,7 +28,7 @@ from onnxgather.auditing.algebra.sizes import (
     size_from,
     terms_in,
 )
-from onnxgather.core.checks import check_type, listed, shown, shown_with_suggestion
+from onnxgather.core.checks import check_type, shown, shown_with_suggestion
 from onnxgather.core.descriptors.arrays import Array, plain_array
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import got
@@ -160,17 +161,27 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether the elements of an input decide it, not sizes alone."""
         return self.of in ("values", "difference")
 
+    def ends(
+        self, sizes: Mapping[str, AnySize]
+    ) -> tuple[AnySize | None, AnySize | None]:
+        """Return the ends, numbers or open sizes, for sizes by their names.
+
+        None for an open end, and for an expression of which a size is not known.
+        """
+        ends: list[AnySize | None] = [self.low, self.high]
+        expressions = (self.low_expression, self.high_expression)
+        for side, expression in enumerate(expressions):
+            if expression is not None:
+                with suppress(KeyError):
+                    ends[side] = size_from(expression, sizes)
+        low, high = ends
+        return low, high
+
     def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
         """Return the condition with numbers as ends, for sizes by their names."""
-        numbers: dict[str, int] = {}
-        for end in ("low", "high"):
-            expression = getattr(self, f"{end}_expression")
-            if expression is not None:
-                numbers[end] = low_of(size_from(expression, sizes))
-        if not numbers:
-            return self
+        low, high = (None if end is None else low_of(end) for end in self.ends(sizes))
         plain = replace(self, low_expression=None, high_expression=None)
-        return replace(plain, **numbers)
+        return replace(plain, low=low, high=high)
 
     def __str__(self) -> str:
         if self.of == "sizes" and self.low is None and self.high is not None:
@@ -194,9 +205,10 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return f"{subject} is at least {low}"
         if low == high:
             return f"{subject} is {low}"
-        if isinstance(low, str) or isinstance(high, str):
-            return f"{subject} is at least {low} and at most {high}"
-        return f"{subject} is from {low} to {high}"
+        # Nothing meets two conditions together whose ends are not in their order.
+        if isinstance(low, int) and isinstance(high, int) and low < high:
+            return f"{subject} is from {low} to {high}"
+        return f"{subject} is at least {low} and at most {high}"
 
     @property
     def _subject(self) -> str:
@@ -275,7 +287,7 @@ class Contract(
             no_negative=no_negative,
             conditions=conditions,
         )
-        return contract.with_inputs(network)
+        return contract.with_inputs(network, {})
 
     def with_digest(self, network: Network) -> Contract:
         """Return the contract with the digest of its model.
@@ -285,26 +297,26 @@ class Contract(
         return replace(self, digest=network.digest)
 
     def with_inputs(
-        self, network: Network, given_shapes: Mapping[str, Sequence[int]] | None = None
+        self, network: Network, given_shapes: Mapping[str, Sequence[int | None]]
     ) -> Contract:
         """Return the contract with the types and the shapes of the inputs it speaks of.
 
         Args:
             network: The model, with the sizes of its file.
-            given_shapes: The shapes that were given of inputs whose rank is open.
+            given_shapes: The shapes that were given. Those of an open rank count.
         """
-        given_shapes = given_shapes or {}
         names = {condition.input for condition in self.conditions}
-        names.update(given_shapes)
         for dimensions in self.sizes.values():
             names.update(input_name for input_name, _ in dimensions)
         types: dict[str, CheckedType] = {}
         shapes: dict[str, list[int | None]] = {}
         for name in network.main.inputs:
-            data_type, sizes = network.main.types[name]
-            shape = given_shapes.get(name, sizes)
-            if name not in names and shape != ():
+            data_type, shape = network.main.types[name]
+            is_given = shape is None and name in given_shapes
+            if name not in names and shape != () and not is_given:
                 continue
+            if is_given:
+                shape = given_shapes[name]
             if shape is not None:
                 shapes[name] = list(shape)
             if data_type in get_args(CheckedType):
@@ -318,9 +330,10 @@ class Contract(
             OnnxGatherError: No input meets these and its own.
         """
         both = tightened([*self.conditions, *conditions])
-        if _exclude_one_another(both, self.sizes, least_size(self)):
-            texts = listed(list(map(str, both)), 10)
-            raise OnnxGatherError(f"conditions exclude one another: {texts}")
+        excluded = _excluded_by_others(both, self.sizes, least_size(self))
+        if excluded is not None:
+            rule = "some input must meet all conditions"
+            raise OnnxGatherError(f"{rule}, but none meets the others and: {excluded}")
         return replace(self, conditions=both)
 
     @property
@@ -334,9 +347,6 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return a condition for each subject with the tightest ends, in their order.
 
     An end that is an expression belongs to the subject: no end is known to be tighter.
-
-    Raises:
-        OnnxGatherError: Nothing meets the conditions on a subject.
     """
     tightest: dict[Condition, Condition] = {}
     for condition in conditions:
@@ -349,10 +359,6 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         highs = [end for end in (condition.high, other.high) if end is not None]
         low = max(lows, default=None)
         high = min(highs, default=None)
-        if low is not None and high is not None and low > high:
-            raise OnnxGatherError(
-                f"two conditions exclude each other: {other}, and {condition}"
-            )
         both = replace(condition, low=low, high=high)
         exact = _is_exact_at(both, "low", condition, other) and _is_exact_at(
             both, "high", condition, other
@@ -372,68 +378,52 @@ def _is_exact_at(
     )
 
 
-def _exclude_one_another(
+def _excluded_by_others(
     conditions: Sequence[Condition], sizes: NamedSizes, least: int
-) -> bool:
-    """Return whether it is proved that no input meets all of some conditions.
+) -> Condition | None:
+    """Return a condition that surely no input meets which meets the others.
 
     Args:
-        conditions: The conditions, one for each subject.
+        conditions: The conditions.
         sizes: The places of the open sizes.
         least: The least number that an open size may be.
     """
-    numbers: dict[str, AnySize] = {}
-    for name in sizes:
-        numbers[name] = Size({(Symbol(name, least, MOST_OF_INPUT),): 1})
-    # A condition on all values is one on those of each column that others name.
-    columns_by_input: dict[str | None, set[int | None]] = {}
+    numbers = defaultdict[str, Size](lambda: _unknown(least, MOST_OF_INPUT))
+    # A value may be below 0, which no symbol is.
+    values = defaultdict[tuple[str | None, int], AnySize](
+        lambda: _unknown(0, 2 * LARGEST_VALUE) - LARGEST_VALUE
+    )
+    # A condition on all values is one on the columns that others name, or on any.
+    columns_by_input = defaultdict[str | None, set[int]](lambda: {0})
     for condition in conditions:
-        named = columns_by_input.setdefault(condition.input, {None})
-        named.update(condition.columns or ())
-    values: dict[tuple[str | None, int | None], AnySize] = {}
-    for input_name, named in columns_by_input.items():
-        for column in named:
-            # A symbol is at least 0, and a value may be below.
-            symbol = Symbol("", 0, 2 * LARGEST_VALUE)
-            values[input_name, column] = Size({(symbol,): 1}) - LARGEST_VALUE
+        columns_by_input[condition.input].update(condition.columns or ())
 
-    facts: list[AnySize] = []
+    facts: dict[AnySize, Condition] = {}
     for condition in conditions:
         columns = condition.columns or columns_by_input[condition.input]
         subjects = [values[condition.input, column] for column in columns]
         if condition.of == "difference":
-            first, second = subjects
-            subjects = [first - second]
+            subjects = [subjects[0] - subjects[1]]
         elif not condition.is_of_elements:
             subjects = [size_from(expression_of(condition, sizes), numbers)]
-        low, high = ends_of(condition, numbers)
+        low, high = condition.ends(numbers)
         for subject in subjects:
             if low is not None:
-                facts.append(subject - low)
+                facts[subject - low] = condition
             if high is not None:
-                facts.append(high - subject)
+                facts[high - subject] = condition
     for fact in facts:
         assume(fact)
-    # Each fact is at least 0. The others may prove that it is below.
-    return any(never_negative(-1 - fact) for fact in facts)
+    for fact, condition in facts.items():
+        # A fact is at least 0, and the others prove that it is below.
+        if never_negative(-1 - fact):
+            return condition
+    return None
 
 
-def ends_of(
-    condition: Condition, sizes: Mapping[str, AnySize]
-) -> tuple[AnySize | None, AnySize | None]:
-    """Return the ends of a condition, numbers or open sizes.
-
-    None for an open end, and for an expression of which a size is not known.
-    """
-    ends: list[AnySize | None] = [condition.low, condition.high]
-    expressions = (condition.low_expression, condition.high_expression)
-    for side, expression in enumerate(expressions):
-        if expression is None:
-            continue
-        with suppress(KeyError):
-            ends[side] = size_from(expression, sizes)
-    low, high = ends
-    return low, high
+def _unknown(low: int, high: int) -> Size:
+    """Return a number of which the ends alone are known."""
+    return Size({(Symbol("", low, high),): 1})
 
 
 def open_sizes(network: Network) -> NamedSizes:
@@ -618,16 +608,8 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
 
     contract = decoded(given)
     where = _place_of(given)
-    inputs = network.main.inputs
-    shapes_of_model = f"{where}: $.shapes: {network.path}"
-    given_shapes: dict[str, list[int]] = {}
-    for name, shape in contract.shapes.items():
-        check_input(shapes_of_model, inputs, name, "a shape")
-        # Of an input of any rank the contract has the shape that was given.
-        if network.dimensions[name] is None:
-            given_shapes[name] = [size for size in shape if size is not None]
     model = Contract.of(network, contract.conditions, allow_empty=False)
-    model = model.with_inputs(network, given_shapes).with_digest(network)
+    model = model.with_inputs(network, contract.shapes).with_digest(network)
     for field in ("digest", "sizes", "types", "shapes"):
         expected = getattr(model, field)
         value = getattr(contract, field)
@@ -639,7 +621,7 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
         if condition.input is None:
             continue
         place = f"{where}: $.conditions[{number}]"
-        check_input(place, inputs, condition.input, "a condition")
+        check_input(place, network.main.inputs, condition.input, "a condition")
         sizes = network.main.type_of(condition.input).sizes
         _check_columns(place, condition, sizes)
     return contract
@@ -706,7 +688,9 @@ def _check_shapes_and_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
         if not shape and name not in inputs:
             continue
         own_shape = [*_array(inputs, name).shape]
-        if not _admits(shape, own_shape):
+        pairs = zip(shape, own_shape, strict=False)
+        with_open_sizes = [own if size is None else size for size, own in pairs]
+        if with_open_sizes != own_shape or len(shape) != len(own_shape):
             rule = rule_of_shape(rules, name)
             raise OnnxGatherError(f"{rule}, got the shape {own_shape}")
     for name, data_type in rules.types.items():
@@ -719,14 +703,6 @@ def _check_shapes_and_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
             has_type = dtype == NUMPY_TYPES[data_type]
         if not has_type:
             raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
-
-
-def _admits(shape: Sequence[int | None], own_shape: Sequence[int]) -> bool:
-    """Return whether the shape of an array is one with any number for each None."""
-    if len(own_shape) != len(shape):
-        return False
-    pairs = zip(shape, own_shape, strict=True)
-    return all(size is None or size == own_size for size, own_size in pairs)
 
 
 def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]:
