@@ -610,7 +610,7 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
     where = _place_of(given)
     model = Contract.of(network, contract.conditions, allow_empty=False)
     model = model.with_inputs(network, contract.shapes).with_digest(network)
-    for field in ("digest", "sizes", "types", "shapes"):
+    for field in ("digest", "sizes", "shapes", "types"):
         expected = getattr(model, field)
         value = getattr(contract, field)
         if value != expected:
