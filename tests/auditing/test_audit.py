@@ -116,6 +116,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "found": None,
             "seen": None,
             "conditions": (msgspec.to_builtins(IN_TABLE),),
+            "excluded": (),
             "level": None,
             "lost": None,
             "given": None,
@@ -880,9 +881,7 @@ def test_a_gather_stays_out_of_range_where_no_input_meets_its_conditions() -> No
     assert (index_range.state, index_range.excluded) == ("out-of-range", (IN_TABLE,))
 
 
-def test_exact_conditions_that_no_input_meets_beside_the_others_show_a_wrong_index() -> (
-    None
-):
+def test_exact_conditions_show_a_wrong_index_if_no_input_meets_the_others() -> None:
     """An input beyond them takes an index out of range, too."""
     text, _ = EXCLUDED["values"]
     audited = og.audit(written(text), levels=())
@@ -899,11 +898,11 @@ def test_conditions_that_are_given_must_be_met_by_some_input() -> None:
     both = [at_most_2, at_most_2 | {"low": 4, "high": None}]
     with pytest.raises(og.OnnxGatherError) as caught:
         og.audit(made, levels=(), assume=contract | {"conditions": both})
-    rule = "some input must meet all conditions, but none meets the others and: "
-    assert str(caught.value) == f"{rule}size 0 of x (n) is at least 4 and at most 2"
+    rule = "some input must meet all conditions, but none meets 'size 0 of x (n) is"
+    assert str(caught.value) == f"{rule} at least 4 and at most 2' and the others"
     with pytest.raises(og.OnnxGatherError) as caught:
         og.audit(made, levels=(), assume=contract, shapes={"x": [3]})
-    assert str(caught.value) == f"{rule}size 0 of x (n) is at least 3 and at most 2"
+    assert str(caught.value) == f"{rule} at least 3 and at most 2' and the others"
 
 
 def test_a_shape_with_too_few_sizes_is_refused() -> None:

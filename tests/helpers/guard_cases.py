@@ -71,8 +71,11 @@ class GuardCase:
         """
         sizes = self.contract["sizes"]
         shapes = self.contract["shapes"]
+        # An array of another rank is no input of a guard.
         open_shapes: dict[str, Any] = {
-            name: [None] * len(shape) for name, shape in shapes.items() if shape
+            name: [None] * len(shapes[name])
+            for places in sizes.values()
+            for name, _ in places
         }
         bare: dict[str, Any] = {"sizes": {}, "conditions": [], "types": {}}
         bare["shapes"] = open_shapes

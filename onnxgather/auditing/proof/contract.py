@@ -332,8 +332,8 @@ class Contract(
         both = tightened([*self.conditions, *conditions])
         excluded = _excluded_by_others(both, self.sizes, least_size(self))
         if excluded is not None:
-            rule = "some input must meet all conditions"
-            raise OnnxGatherError(f"{rule}, but none meets the others and: {excluded}")
+            rule = "some input must meet all conditions, but none meets"
+            raise OnnxGatherError(f"{rule} {shown(str(excluded))} and the others")
         return replace(self, conditions=both)
 
     @property

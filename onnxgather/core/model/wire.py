@@ -134,7 +134,8 @@ def digest_of_file(path: str) -> bytes:
         return b""
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as stream:
+        # A buffer would not know that the search for holes moves the place in the file.
+        with open(path, "rb", buffering=0) as stream:
             end = _size(stream)
             digest.update(b"%d:" % end)
             for start in range(0, end, LARGE):

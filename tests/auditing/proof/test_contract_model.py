@@ -103,7 +103,7 @@ WILD = {
 }
 """Contracts of each kind, whose inputs are drawn."""
 
-WILD_INPUTS = 500
+WILD_INPUTS = 300
 """How many inputs are drawn for each."""
 
 
