@@ -497,6 +497,13 @@ def test_no_conditions_are_refused_that_a_small_input_meets() -> None:
         ('{"sizes": 1}', "$.sizes must be `object`, got `int`"),
         ('{"more": 1}', "$ must not have more"),
         (
+            '{"shapes": {"ids": [null], "mask": [null, 3]}}',
+            (
+                "$.shapes must have dimension 1 of 'ids', as $.sizes has it for"
+                " 'sequence', got [None]"
+            ),
+        ),
+        (
             '{"assumes": "nothing"}',
             "$.assumes must be a value that docs/proof.md lists, got 'nothing'",
         ),
@@ -901,6 +908,20 @@ def test_inputs_have_the_data_types_of_the_model() -> None:
     assert is_refused(told, wrong)
     sentence = "input 'mask' must be of INT64 (int64), got float64"
     assert refusal(check_inputs, told, wrong) == sentence
+
+
+def test_strings_are_of_strings_or_objects() -> None:
+    made = written("(string[n] s) => (y) { y = Shape (s) }")
+    told = Contract.of(read_network(made), (), allow_empty=False).plain
+    for array in (np.array(["a"]), np.array(["a"], object)):
+        assert not is_refused(told, {"s": array})
+    # ONNX Runtime ends the process at strings in another order of bytes.
+    for array in (np.array([1]), np.array([b"a"]), np.array(["a"], ">U1")):
+        assert is_refused(told, {"s": array})
+        assert (
+            refusal(check_inputs, told, {"s": array})
+            == f"input 's' must be of STRING (str), got {array.dtype}"
+        )
 
 
 def test_inputs_that_are_no_mapping_are_one_sentence() -> None:
