@@ -32,6 +32,7 @@ from onnxgather.auditing.proof.contract import (
 )
 from onnxgather.auditing.proof.given_ends import GivenRange
 from onnxgather.auditing.proof.index_range import IndexRange, without_conditions
+from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.auditing.records import (
     Audit,
     AuditedGather,
@@ -89,6 +90,8 @@ class AuditedModel(Struct, frozen=True):
     """The audits of the graphs that ONNX Runtime makes of the model."""
     given: list[str]
     """As of `Audit`."""
+    bounds: Ranges
+    """The bounds of the values of the file, for all that was given."""
 
     @property
     def audit(self) -> Audit:
@@ -310,6 +313,7 @@ def audit_model(
         contract,
         levels,
         list(dict.fromkeys(given_texts)),
+        file.bounds,
     )
 
 

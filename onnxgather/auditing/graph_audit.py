@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import groupby, zip_longest
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
-from onnxgather.auditing.algebra.sizes import low_of
+from onnxgather.auditing.algebra.sizes import Comparisons, comparing, low_of
 from onnxgather.auditing.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, capture
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
@@ -24,6 +25,7 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
+from onnxgather.auditing.operators.tree_features import features_of
 from onnxgather.auditing.proof.conditions import Search
 from onnxgather.auditing.proof.contract import NOT_EMPTY, Condition, Contract, tightened
 from onnxgather.auditing.proof.earlier import EarlierGraph
@@ -123,8 +125,9 @@ def audit_graph(
     def refine(source: SizesFrom) -> Ranges:
         # What a run shows of the file need not hold of another graph.
         earlier = file.stages.get(source) if file and source != "run" else None
-        stage = _Stage(network, source, captured, contract, earlier)
-        _refine(gathers, stage, all_calls, file is None)
+        with comparing() as comparisons:
+            stage = _Stage(network, source, captured, contract, earlier, comparisons)
+            _refine(gathers, stage, all_calls, file is None)
         bounds = stage.bounds
         stages[source] = EarlierGraph(network.main, bounds)
         return bounds
@@ -255,6 +258,7 @@ class _Stage:
         captured: Captured,
         contract: Contract,
         earlier: EarlierGraph | None,
+        comparisons: Comparisons,
     ) -> None:
         seen = {scope: _sizes_seen(scope, captured) for scope in network.scopes()}
         allow_empty = contract.assumes != NOT_EMPTY
@@ -262,6 +266,7 @@ class _Stage:
         self._source = source
         self._captured = captured
         self._contract = contract
+        self._comparisons = comparisons
         self.bounds = ranges_of(
             network,
             contract.conditions,
@@ -295,8 +300,17 @@ class _Stage:
         if proof.state != "not-proved":
             return proof
         conditions = self._search.conditions(scope, operation)
+        limit = self._search.limit or self._comparisons.limit
+        proof = replace(proof, limit=limit)
         if not conditions:
             return proof
+        # What is given may be exact or not: only the ends are compared.
+        ends = [replace(condition, exact=False) for condition in conditions]
+        # Conditions that no input meets beside those given are judged with all others.
+        with suppress(OnnxGatherError):
+            # Case: what is given of the inputs says so already.
+            if self._contract.joined(ends) == self._contract:
+                return replace(proof, state="proved", input=None, lost=None)
         return replace(proof, state="proved-if", conditions=conditions)
 
     def _index_out_of_range(
@@ -359,7 +373,6 @@ def _record(
         if 0 in sizes:
             index_range = replace(index_range, why=EMPTY)
     has_own_name = name_counts[operation.name] == 1
-    index_values = [(scope, given_indices(operation)[0]) for scope, operation in calls]
     return AuditedGather(
         node=operation.label if has_own_name else operation.outputs[0],
         output_name=operation.outputs[0],
@@ -369,7 +382,12 @@ def _record(
         data=data,
         indices=indices,
         output=output,
-        constant_indices=all(scope.is_constant(name) for scope, name in index_values),
+        # Indices in an attribute have no name.
+        constant_indices=all(
+            scope.is_constant(name)
+            for scope, operation in calls
+            for name in given_indices(operation)[:1]
+        ),
         descriptor=to_dict(descriptor) if descriptor else None,
         refused=rules[0] if rules else None,
         feature_level=minimum_feature_level(descriptor) if descriptor else None,
@@ -465,7 +483,9 @@ def _index_arrays(
         coordinates = list(group)
         high = coordinates[0].high
         array = None
-        if index_input.value_in(call.operation):
+        if index_input.is_attribute:
+            array = features_of(call.operation)
+        elif index_input.value_in(call.operation):
             array = arrays[index_input.position]
         elif isinstance(high, int):  # the operator counts the positions itself
             array = np.arange(high + 1)

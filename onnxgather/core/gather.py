@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from onnxgather.core.checks import (
     MAX_DIMENSIONS,
     check_choice,
@@ -34,6 +36,7 @@ from onnxgather.core.descriptors.operators import (
     GatherNDDesc,
     header_names,
 )
+from onnxgather.core.descriptors.strides import without_ones
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.public import public
@@ -333,6 +336,22 @@ def gather_of(desc: Descriptor) -> Geometry:
     return Geometry(desc.operator, data, indices, desc.batches, count)
 
 
+def in_static_graph(desc: Descriptor) -> Descriptor:
+    """Return the descriptor of packed data with the strides of a compiled graph.
+
+    ONNX Runtime's DirectML provider has DirectML compile a graph of nodes whose shapes
+    are static. The graph gives each size of 1 the stride 0, so that every index on such
+    an axis reads the same element (measured with ONNX Runtime 1.24.4).
+    """
+    # Of a size that is not indexed, the coordinate is 0.
+    if 1 not in gather_of(desc).axes:
+        return desc
+    tensor = desc.input_tensor
+    strides = without_ones(tensor.sizes, tensor.element_strides)
+    strided = msgspec.structs.replace(tensor, strides=strides)
+    return msgspec.structs.replace(desc, input_tensor=strided)
+
+
 def gather_of_node(operator: str, data: Sizes, indices: Sizes, number: int) -> Geometry:
     """Return the gather of an ONNX node, as ONNX Runtime's DirectML provider reads it.
 
@@ -357,6 +376,7 @@ def from_onnx(
     indices: TensorDesc | tuple[str, Sequence[int]],
     axis: int = 0,
     batch_dims: int = 0,
+    static: bool = False,
 ) -> Descriptor:
     """Return the descriptor that ONNX Runtime's DirectML provider makes of a node.
 
@@ -367,6 +387,9 @@ def from_onnx(
         indices: Likewise for the indices; the sizes of a scalar are ().
         axis: The attribute of Gather and GatherElements; it may count from the end.
         batch_dims: The attribute of GatherND.
+        static: Whether the sizes stand in the model. DirectML then compiles a graph,
+            which reads a size of 1 that is indexed by the stride 0. InputTensor has
+            these strides, so that its array is the 1-D buffer.
 
     Raises:
         DescriptorError: The provider refuses the node, or ONNX does; the message has
@@ -404,7 +427,8 @@ def from_onnx(
         except DescriptorError as error:
             raise DescriptorError(f"{header[field]}.{error}") from None
     try:
-        return gather.descriptor(tensors)
+        desc = gather.descriptor(tensors)
+        return in_static_graph(desc) if static else desc
     except DescriptorError as error:
         # The numbers of the descriptor are those of the node, which is as it is.
         message = str(error).removesuffix(error.suggestion)

@@ -33,15 +33,10 @@ from onnxgather.proving import terms
 from onnxgather.proving.claims import AnyModel, Claim, claims
 from onnxgather.proving.counterexamples import Counterexample, counterexample
 from onnxgather.proving.formula import GatherFormula, formula_of
+from onnxgather.proving.quirks import precondition
 from onnxgather.proving.solvers import TIME_IS_UP, Solved, solved
 from onnxgather.proving.tensors import Run, UndecidedError, ensure
 from onnxgather.proving.webnn import webnn_claims
-
-LOW_HALVES = (
-    "Min, Max and Clip of INT64 compare low halves as signed, as the CPU provider of"
-    " ONNX Runtime before 1.32 does"
-)
-"""A precondition."""
 
 TOO_DEEP = "a value that depends on too many others, one behind the other"
 """Why a model is undecided whose terms are too deep for Python's stack."""
@@ -116,6 +111,7 @@ class _Verdict(NamedTuple):
     """The fields of a certificate that the proof gives."""
 
     state: CertificateState
+    preconditions: tuple[str, ...] = ()
     why: str = ""
     obligations: tuple[str, ...] = ()
     lemmas: tuple[str, ...] = ()
@@ -146,7 +142,8 @@ def certify(
             and so on, else two in this order.
         timeout: The seconds that the solver may take for the whole.
         low_halves: Whether Min, Max and Clip of INT64 compare low halves as signed, as
-            the CPU provider of ONNX Runtime does before version 1.32.
+            the CPU provider of ONNX Runtime does before version 1.32. Without it, a
+            proof that needs the newer comparisons names the version as a precondition.
 
     Raises:
         OnnxGatherError: An option is not one of those above, or the model cannot be
@@ -190,8 +187,6 @@ def certify(
             network, desc, out_of_range
         ):
             verdict = _Verdict("undecided", why=OTHER_ATTRIBUTES)
-    if low_halves:
-        preconditions = (*preconditions, LOW_HALVES)
     statement = (
         "for any data and every value of every index, each element of OutputTensor"
         f" is the element of InputTensor that DirectML's formula of {desc.operator}"
@@ -201,7 +196,7 @@ def certify(
         state=verdict.state,
         digest=digest,
         statement=statement,
-        preconditions=preconditions,
+        preconditions=(*preconditions, *verdict.preconditions),
         why=verdict.why,
         obligations=verdict.obligations,
         lemmas=verdict.lemmas,
@@ -315,8 +310,13 @@ def _solver_verdict(
         check_model(model)
     except OnnxGatherError as error:
         raise UndecidedError(str(error)) from None
-    lemmas = sorted(run.lemmas)
-    return _Verdict("proved", obligations=tuple(obligations), lemmas=tuple(lemmas))
+    preconditions = [precondition(quirk, low_halves) for quirk in run.quirks]
+    return _Verdict(
+        "proved",
+        preconditions=tuple(sorted(preconditions)),
+        obligations=tuple(obligations),
+        lemmas=tuple(sorted(run.lemmas)),
+    )
 
 
 def _answers(

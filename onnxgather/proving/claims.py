@@ -11,7 +11,6 @@ from functools import partial
 from msgspec import Struct
 
 from onnxgather.core.checks import listed, number_of, shown
-from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import (
@@ -51,6 +50,7 @@ from onnxgather.proving.terms import (
     no,
     weighted,
 )
+from onnxgather.proving.views import viewed
 
 AnyModel = str | os.PathLike[str] | ModelProto
 """A model, or the path of its file."""
@@ -186,6 +186,8 @@ def _compute(
     refused = refusal(operation, scope)
     rule = f"the node {operation.label}, which ONNX refuses: {refused}"
     ensure(not refused, rule)
+    flag = operation.wrong_flag
+    ensure(not flag, f"the attribute {flag} must be 0 or 1")
     used: set[str] = set()
     for body in operation.bodies.values():
         used |= _used_outputs(operation, body, reached)
@@ -201,15 +203,14 @@ def _compute(
     return result if isinstance(result, list) else [result]
 
 
-def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
+def tensor_names(main: Scope) -> tuple[str, str, str]:
     """Return the names of InputTensor, IndicesTensor and OutputTensor in a model.
 
     They are found by these names with a common prefix, as `to_onnx` gives them, else by
     their order.
 
     Raises:
-        OnnxGatherError: It is not clear which they are, or they do not fit the
-            descriptor.
+        OnnxGatherError: It is not clear which they are.
     """
     inputs = main.inputs
     outputs = main.outputs
@@ -230,26 +231,34 @@ def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
             rule = f"the model must have {number}, or have names of to_onnx"
             raise OnnxGatherError(f"{rule}, got {listed(names, 4) or 'none'}")
     data_name, indices_name = inputs
-    _check_type(main, data_name, desc.input_tensor)
-    _check_type(main, indices_name, desc.indices_tensor)
     return data_name, indices_name, outputs[0]
 
 
-def _check_type(main: Scope, name: str, tensor: TensorDesc) -> None:
-    """Check that an input of a model has the type of a tensor; a size may be open.
+def without_leading_ones(shape: Sequence[int], rank: int) -> Sequence[int]:
+    """Return a shape of a descriptor as a model of fewer dimensions has it."""
+    dropped = len(shape) - rank
+    if dropped > 0 and {*shape[:dropped]} == {1}:
+        return shape[dropped:]
+    return shape
+
+
+def shape_in_model(main: Scope, name: str, tensor: TensorDesc) -> Sequence[int]:
+    """Return the shape that a tensor of a descriptor has as an input of a model.
+
+    A size of the model may be open, and leading ones of the descriptor may be missing.
 
     Raises:
-        OnnxGatherError: It has another type.
+        OnnxGatherError: The input has another type.
     """
     wanted = ValueType(name_of(tensor.data_type.onnx), tensor.array_shape)
     actual = main.types[name]
-    fits = actual.data_type == wanted.data_type
-    for size, wanted_size in zip(actual.sizes or (), tensor.array_shape, strict=False):
-        if size not in (None, wanted_size):
-            fits = False
-    if not fits:
+    shape: Sequence[int] = tensor.array_shape
+    if actual.sizes is not None:
+        shape = without_leading_ones(shape, len(actual.sizes))
+    if actual.data_type != wanted.data_type or not actual.admits(shape):
         rule = f"{shown(name)} of the model must be {wanted}"
         raise OnnxGatherError(f"{rule}, got {actual}")
+    return shape
 
 
 def claims(
@@ -262,9 +271,9 @@ def claims(
     """
     desc = formula.desc
     network = read_network(model)
-    data_name, indices_name, output_name = tensor_names(network.main, desc)
-    shape = desc.input_tensor.array_shape
-    index_shape = desc.indices_tensor.array_shape
+    data_name, indices_name, output_name = tensor_names(network.main)
+    shape = shape_in_model(network.main, data_name, desc.input_tensor)
+    index_shape = shape_in_model(network.main, indices_name, desc.indices_tensor)
     main = read_network(network, {data_name: shape, indices_name: index_shape}).main
     dtype = desc.input_tensor.data_type.numpy
     index_dtype = desc.indices_tensor.data_type.numpy
@@ -291,12 +300,16 @@ def claims(
         quirks.ensure_declared(run, value.name, declared, given[value.name].shape)
     outputs = walk(main, [], run, given)
     output = outputs[main.outputs.index(output_name)]
-    wanted = desc.output_tensor.array_shape
-    if output.dtype != dtype or len(output.shape) != len(wanted):
+    rank = len(output.shape)
+    whole = desc.output_tensor.array_shape
+    wanted = without_leading_ones(whole, rank)
+    if output.dtype != dtype or rank != len(wanted):
         yield Claim(True, False)
         return
     for size, wanted_size in zip(output.shape, wanted, strict=True):
         yield Claim(True, is_equal(size, wanted_size))
+    dropped = len(whole) - rank
+    output = viewed(output, whole, lambda place: place[dropped:])
     yield from _elements(formula, output)
     yield from _failures(formula, run.failures)
 

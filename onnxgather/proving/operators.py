@@ -15,6 +15,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model import quirks
@@ -28,7 +29,6 @@ from onnxgather.proving.tensors import (
     LazyTensor,
     NodeCall,
     Place,
-    Run,
     ensure,
     lazy,
 )
@@ -192,16 +192,29 @@ def _modulo(value: Int, divisor: int) -> Int:
 def _limited(
     node: NodeCall, compute: Callable[[Int, Int], Int], inputs: Sequence[LazyTensor]
 ) -> LazyTensor:
-    """Return a Min or a Max."""
+    """Return a Min or a Max (`quirks.LOW_HALVES_AS_SIGNED`)."""
+    run = node.run
 
-    def by_halves(first: Int, second: Int) -> Int:
+    def of_int64(first: Int, second: Int) -> Int:
+        # Case 1: both orders are the same.
+        if _fits_int32(first) and _fits_int32(second):
+            return compute(first, second)
+        # Case 2: the order of a newer version.
+        run.quirks.add(quirks.LOW_HALVES_AS_SIGNED)
+        if not run.low_halves:
+            return compute(first, second)
+        # Case 3: that of an older one.
         is_less = _ordered(first) < _ordered(second)
         if compute is terms.smaller_of:
             return terms.choose(is_less, first, second)
         return terms.choose(is_less, second, first)
 
-    has_fault = node.run.low_halves and inputs[0].dtype == np.int64
-    return _fold(node, by_halves if has_fault else compute, "clip", inputs=inputs)
+    is_int64 = inputs[0].dtype == np.int64
+    return _fold(node, of_int64 if is_int64 else compute, "clip", inputs=inputs)
+
+
+def _fits_int32(value: Int) -> bool:
+    return terms.lowest(value) >= -(2**31) and terms.highest(value) < 2**31
 
 
 def _ordered(value: Int) -> Int:
@@ -706,7 +719,7 @@ def _scan(node: NodeCall) -> list[LazyTensor]:
     @cache
     def step_at(step: Int) -> tuple[list[LazyTensor], list[Failure]]:
         outer = node.run
-        run = Run(lemmas=outer.lemmas, names=outer.names, low_halves=outer.low_halves)
+        run = replace(outer, failures=[])
         slices: list[LazyTensor] = []
         for part, axis in zip(parts, axes, strict=True):
             slices.append(_slice_at(part, axis, step))

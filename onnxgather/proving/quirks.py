@@ -71,6 +71,20 @@ def avoid(quirk: Quirk, is_met: object, **words: object) -> None:
     ensure(not is_met, refusal)
 
 
+def precondition(quirk: Quirk, is_shown: bool) -> str:
+    """Return what a certificate assumes because of a quirk that newer versions lack.
+
+    Args:
+        quirk: The quirk.
+        is_shown: Whether the certificate is for a version that shows it.
+    """
+    behaviour = quirk.behaviour.removesuffix(".")
+    version = quirk.right_from
+    if is_shown:
+        return f"{behaviour}, as in ONNX Runtime before {version}"
+    return f"ONNX Runtime is {version} or newer, because in older versions {behaviour}"
+
+
 def reaching(scope: Scope, outputs: Iterable[str]) -> set[str]:
     """Return the values whose elements some outputs of a graph are computed from.
 

@@ -14,15 +14,12 @@ from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation, Scope
+from onnxgather.core.model.quirks import Quirk
 from onnxgather.proving import terms
 from onnxgather.proving.terms import Int, Term, Truth
 
 MOST_ELEMENTS = 4096
 """The most elements that are looked at one by one."""
-
-
-FLAGS = ("allowzero", "fmod", "keepdims", "noop_with_empty_axes")
-"""The attributes that are 0 or 1; providers differ in what other numbers mean."""
 
 
 class UndecidedError(Exception):
@@ -302,12 +299,13 @@ class Run(Struct):
 
     failures: list[Failure] = []
     lemmas: set[str] = set()
+    quirks: set[Quirk] = set()
+    """The quirks of only older versions of ONNX Runtime that the model meets."""
     names: dict[str, Int] = {}
     """The sizes by the names that the model declares for them: ONNX Runtime believes
     that two of one name are one size."""
     low_halves: bool = False
-    """Whether Min, Max and Clip of INT64 compare low halves as signed integers where
-    the high ones are equal, as ONNX Runtime's CPU provider does before version 1.32."""
+    """Whether the quirk `LOW_HALVES_AS_SIGNED` is shown."""
 
 
 class NodeCall(Struct, frozen=True):
@@ -339,15 +337,8 @@ class NodeCall(Struct, frozen=True):
         return self.inputs[number] if number < len(self.inputs) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute.
-
-        Raises:
-            UndecidedError: It is one of `FLAGS`, and neither 0 nor 1.
-        """
-        value = self.operation.attributes.get(name, default)
-        is_usual = name not in FLAGS or value in (0, 1)
-        ensure(is_usual, f"the attribute {name} must be 0 or 1")
-        return value
+        """Return an attribute."""
+        return self.operation.attributes.get(name, default)
 
     def numbers(self, number: int, name: str) -> list[int] | None:
         """Return the integers of an input.

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from msgspec.structs import replace
 from onnx_graphs import (
     INT64,
     constant,
@@ -24,7 +25,9 @@ from onnx_graphs import (
 
 import onnxgather as og
 from onnxgather.auditing import graph_audit
+from onnxgather.auditing.algebra import sizes
 from onnxgather.auditing.audit import audit as audit_of
+from onnxgather.auditing.output.text import said as said_of
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.index_range import Found, GivenEnd
@@ -120,6 +123,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "level": None,
             "lost": None,
             "given": None,
+            "limit": None,
         },
         "domain": "",
         "runtime": None,
@@ -636,9 +640,166 @@ def test_trials_of_ranges_end(monkeypatch: pytest.MonkeyPatch) -> None:
     made = written(
         "(int64[n, 2] ids) => (rows) { i = Neg (ids)  rows = Gather (table, i) }", TABLE
     )
-    assert one(made).range.state == "proved-if"
+    found = one(made).range
+    assert (found.state, found.limit) == ("proved-if", None)
     monkeypatch.setattr(conditions, "MOST_TRIED", 5)
-    assert one(made).range.state == "not-proved"
+    gather = one(made)
+    limit = "the search for conditions ended after 5 computed values"
+    assert (gather.range.state, gather.range.limit) == ("not-proved", limit)
+    assert said_of(gather, {}) == f"index unbounded; the axis has 4 elements; {limit}"
+
+
+def test_trials_of_a_gather_leave_those_of_others_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trials of each of these gathers compute 7 values anew."""
+    names = ["a", "b", "c"]
+    nodes = [f"i{name} = Neg (ids)  {name} = Gather (table, i{name})" for name in names]
+    made = written(f"(int64[n, m] ids) => (a) {{ {' '.join(nodes)} }}", TABLE)
+    monkeypatch.setattr(conditions, "MOST_TRIED", 6)
+    found = [gather.range for gather in og.audit(made, levels=()).gathers]
+    assert [each.state for each in found] == ["proved-if"] * 3
+    monkeypatch.setattr(conditions, "MOST_TRIED_OF_ALL", 10)
+    found = [gather.range for gather in og.audit(made, levels=()).gathers]
+    assert [each.state for each in found] == ["proved-if", "not-proved", "not-proved"]
+    limit = "the search for conditions of all gathers ended after 10 computed values"
+    assert [each.limit for each in found] == [None, limit, limit]
+
+
+def test_the_limit_of_comparisons_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison of the least with the others takes known inequalities."""
+    made = written(
+        """
+        (float[n] x, float[m] y) => (rows)
+        {
+            a = Size (x)
+            d = Size (y)
+            product = Mul (a, d)
+            less = Sub (product, five)
+            least = Min (a, less)
+            rows = Gather (x, least)
+        }
+        """,
+        constant("five", np.array(5)),
+    )
+    found = one(made, levels=()).range
+    assert (found.state, found.limit) == ("not-proved", None)
+    monkeypatch.setattr(sizes, "MOST_TERMS_COMPARED", 5)
+    limit = "the comparisons of open sizes ended after 5 terms"
+    assert one(made, levels=()).range.limit == limit
+
+
+def test_a_condition_that_excludes_others_leaves_these_as_they_are() -> None:
+    made = written(
+        """
+        (float[n] x, int64[m] ids) => (a)
+        {
+            s = Shape (x)
+            a = Gather (pair, s)
+            b = Gather (x, three)
+            c = Gather (table, ids)
+        }
+        """,
+        constant("pair", np.ones(3)),
+        constant("three", np.array(3)),
+        TABLE,
+    )
+    found = og.audit(made, levels=())
+    states = [gather.range.state for gather in found.gathers]
+    assert states == [IF_KEPT, "not-proved", IF_KEPT]
+    limits = [(each["of"], each["high"]) for each in found.contract["conditions"]]
+    assert limits == [("size", 2), ("values", 3)]
+
+
+def nested_ifs(depth: int) -> str:
+    """Gathers in front of, in, and around branches one inside the other."""
+    if depth == 0:
+        return "y0 = Gather (table, ids)"
+    return f"""
+        before{depth} = Gather (table, ids)
+        y{depth} = If (flag) <
+            then_branch = g () => (y{depth - 1}) {{ {nested_ifs(depth - 1)} }},
+            else_branch = g () => (e{depth}) {{ e{depth} = Gather (table, ids) }} >
+    """
+
+
+def nested_loops(depth: int) -> str:
+    """Gathers in front of and in loops one inside the other."""
+    if depth == 0:
+        return "y0 = Gather (table, ids)"
+    return f"""
+        before{depth} = Gather (table, ids)
+        y{depth} = Loop (trips, flag) <
+            body = g (int64 i{depth}, bool c{depth}) => (k{depth}, y{depth - 1})
+            {{ k{depth} = Identity (c{depth})  {nested_loops(depth - 1)} }} >
+    """
+
+
+@pytest.mark.parametrize(
+    ("nodes", "output", "count"),
+    [(nested_ifs(12), "y12", 25), (nested_loops(6), "y6", 7)],
+)
+def test_gathers_in_nested_bodies_have_the_conditions_of_those_outside(
+    nodes: str, output: str, count: int
+) -> None:
+    inputs = "int64[n] ids, bool flag, int64 trips"
+    made = written(f"({inputs}) => ({output}) {{ {nodes} }}", TABLE)
+    found = [gather.range for gather in og.audit(made, levels=()).gathers]
+    assert [each.state for each in found] == ["proved-if"] * count
+    # Whether a gather in a body runs is not known.
+    assert found[0].conditions == (IN_TABLE,)
+    inside = replace(IN_TABLE, exact=False)
+    assert [each.conditions for each in found[1:]] == [(inside,)] * (count - 1)
+
+
+def test_a_trial_in_a_body_computes_what_leads_to_the_gather_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The state of both loops leads to the gather, and a branch computes it."""
+    others = " ".join(f"o{n} = Neg (s)" for n in range(100))
+    made = written(
+        f"""
+        (int64 start, int64 trips, bool flag) => (last)
+        {{
+            last = Loop (trips, flag, start) <
+                body = g (int64 i, bool c, int64 s) => (k, t)
+                {{
+                    k = Identity (c)
+                    t = If (flag) <
+                        then_branch = g () => (a) {{ a = Abs (s) }},
+                        else_branch = g () => (b) {{ b = Identity (s) }} >
+                    {others}
+                    u = Neg (s)
+                    again = Loop (trips, flag, u) <
+                        body = g (int64 j, bool d, int64 v) => (l, w)
+                        {{
+                            l = Identity (d)
+                            w = Identity (v)
+                            rows = Gather (table, v)
+                        }} >
+                }} >
+        }}
+        """,
+        TABLE,
+    )
+    monkeypatch.setattr(conditions, "MOST_TRIED", 500)
+    found = one(made, levels=()).range
+    in_table = replace(IN_TABLE, input="start", low=-3, high=4, exact=False)
+    assert (found.conditions, found.limit) == ((in_table,), None)
+
+
+def test_a_loop_inside_two_loops_is_named_where_it_stops_a_proof() -> None:
+    nodes = "rows = Gather (table, s0)  t0 = Identity (s0)"
+    for n in range(3):
+        nodes = f"""
+            t{n + 1} = Loop (trips, flag, s{n + 1}) <
+                body = g (int64 i{n}, bool c{n}, int64 s{n}) => (k{n}, t{n})
+                {{ k{n} = Identity (c{n})  {nodes} }} >
+        """
+    start = constant("s3", np.array(2))
+    made = written(f"(int64 trips, bool flag) => (t3) {{ {nodes} }}", TABLE, start)
+    found = one(made, levels=()).range
+    assert (found.state, found.input) == ("not-proved", "a loop inside 2 other loops")
 
 
 def test_sizes_are_computed_through_floats() -> None:

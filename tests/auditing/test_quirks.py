@@ -72,7 +72,7 @@ class Exhibit:
         """What the CPU provider makes of the model at a level of optimization."""
         model = onnx.parser.parse_model(f"""
             <ir_version: 8, opset_import: ["" : {self.opset}, "com.microsoft" : 1,
-             "own" : 1]>
+             "ai.onnx.ml" : 3, "own" : 1]>
             g ({self.inputs}) => ({self.output}) <{self.constants}> {{ {self.nodes} }}
             {self.functions}""")
         runtime: Any = onnxruntime
@@ -297,6 +297,16 @@ EXHIBITS = [
         constants="int64[1] last = {-1}",
     ),
     Exhibit(
+        quirks.NOOP_OF_NOTHING,
+        "int64[N] x",
+        "int64[M] y",
+        "y = ReduceMax<noop_with_empty_axes = 1>(x)",
+        [],
+        [0],
+        {"x": np.zeros(0, int)},
+        opset=18,
+    ),
+    Exhibit(
         quirks.CONVOLUTION_OF_NOTHING,
         "float[1, 1, N] x",
         "float[1, 1, M] y",
@@ -315,6 +325,21 @@ EXHIBITS = [
         "nothing",
         {"x": np.ones((1, 1, 2), FLOAT)},
         constants="float[2] scale = {1, 1}",
+    ),
+    Exhibit(
+        quirks.FEATURES_OF_LEAVES,
+        "float[N, 1] x",
+        "float[N, 1] y",
+        """y = ai.onnx.ml.TreeEnsembleRegressor<
+            nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
+            nodes_featureids = [0, 0, 1], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
+            nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
+            nodes_falsenodeids = [2, 0, 0], n_targets = 1, target_treeids = [0, 0],
+            target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, 2.0]
+        >(x)""",
+        [[2]],
+        "fails",
+        {"x": np.ones((1, 1), FLOAT)},
     ),
     Exhibit(
         quirks.SCALARS_OF_ANY_SHAPE,

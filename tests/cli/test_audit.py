@@ -275,6 +275,13 @@ def test_the_element_that_directml_reads_is_told(op: str, axis: int, ids: Any) -
     assert said in outcome(f"audit {path} --inputs x.npz")[1]
 
 
+def test_no_element_is_told_that_directml_reads_along_a_size_of_1() -> None:
+    save("(float[1, 3] data) => (y) <int64[2] i = {0, 2}> { y = Gather (data, i) }")
+    text = outcome("audit m.onnx")[1]
+    assert "    directml  No error: returns another element of the tensor, as" in text
+    assert "here `input[" not in text
+
+
 def test_a_gather_of_unknown_sizes_is_told_to_be_so_and_not_to_need_a_range() -> None:
     save("""(float[n] x, int64[2] sizes, int64[2] ids) => (y)
         { data = Reshape(x, sizes) [wild] y = Gather(data, ids) }""")
@@ -753,6 +760,7 @@ def test_json_has_every_field_of_schema_3() -> None:
         "high": 3,
         "low_expression": None,
         "high_expression": None,
+        "also": None,
         "exact": True,
     }
     assert json.loads(text) == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from ast import literal_eval
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -15,11 +16,15 @@ from hypothesis import strategies as st
 from messages import message_of, rows_of
 from provider_descriptors import random_node
 from short_descriptors import descriptor, tensor_desc
+from sizes_of_one import recorded_nodes
 from strategies import descriptors, random_data, random_indices
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import axis_sizes
 from onnxgather.core.descriptors.operators import TENSORS
+from onnxgather.core.execution.elsewhere.hosts import find_runtime
+from onnxgather.core.execution.elsewhere.worker import Worker
+from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.gather import gather_of, gather_of_node
 
 DATA = ("FLOAT32", (4, 3))
@@ -60,6 +65,50 @@ def test_tensors_may_be_descriptors() -> None:
     assert og.from_onnx("Gather", data, indices, 1) == og.from_onnx(
         "Gather", DATA, ("INT32", [2]), 1
     )
+
+
+ONES = recorded_nodes()
+"""Nodes that ran on the provider, most of them along sizes of 1."""
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_the_provider_reads_a_size_of_1_by_the_formulas(is_static: bool) -> None:
+    for row in ONES:
+        desc = row.descriptor(is_static)
+        shapes = desc.input_tensor.array_shape, desc.indices_tensor.array_shape
+        for run in row.runs:
+            data, indices = map(np.reshape, row.inputs(run).values(), shapes)
+            found = og.reference(desc, data, indices, "directml")
+            assert found.ravel().tolist() == run.of(is_static), (row, run)
+    is_other = [run.static != run.open for row in ONES for run in row.runs]
+    assert (is_other.count(True), is_other.count(False)) == (31, 64)
+
+
+def test_of_static_sizes_only_an_indexed_1_has_the_stride_0() -> None:
+    strides = [row.descriptor(True).input_tensor.strides for row in ONES]
+    assert strides == [
+        *((0, 1), (1, 0), (0,), (2, 0, 1), None, (0, 1, 0)),
+        *((0, 1), (1, 0), None),
+        *((0, 1), (0, 1), (1, 0), (3, 0, 1), (2, 0, 1), None),
+    ]
+    assert not any(row.descriptor(False).input_tensor.strides for row in ONES)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not find_runtime(PROVIDERS["directml"]),
+    reason="scripts/directml/setup.sh has not run",
+)
+def test_the_provider_reads_a_size_of_1_as_it_did() -> None:
+    session = {"provider": PROVIDERS["directml"].name, "threads": 0}
+    with closing(Worker("", 120, find_runtime(PROVIDERS["directml"]))) as worker:
+        for row in ONES:
+            for is_static in (True, False):
+                made = row.model(is_static).SerializeToString()
+                ran = worker.run(made, session, list(map(row.inputs, row.runs)))
+                for run, output in zip(row.runs, ran.outputs, strict=True):
+                    numbers = np.asarray(output).ravel().tolist()
+                    assert numbers == run.of(is_static), (row, run)
 
 
 REFUSED = """

@@ -722,3 +722,21 @@ def test_an_output_beyond_all_memory_is_one_sentence(tmp_path: Path) -> None:
     assert said.startswith(CANNOT)
     # ONNX Runtime's own words, which differ by version.
     assert "Failed to allocate memory" in said or said.endswith("std::bad_alloc")
+
+
+def test_onnx_runtime_is_not_asked_for_the_descriptors_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[object]()
+
+    def audit(path: str, levels: object, **given: Any) -> og.Audit:
+        asked.append(levels)
+        return og.audit(path, levels=(), **given)
+
+    monkeypatch.setattr(extraction, "audit", audit)
+    path = tmp_path / "model.onnx"
+    model = written("(float[4] x, int64[2] i) => (y) { [gather] y = Gather (x, i) }")
+    path.write_bytes(model.SerializeToString())
+    ((name, found),) = extraction.gather_descriptors(str(path), {}, None)
+    expected = og.from_onnx("Gather", ("FLOAT32", [4]), ("INT64", [2]))
+    assert (name, found, asked) == ("gather", expected, [()])

@@ -233,6 +233,33 @@ DIRECTED = [
         [],
     ),
     *_each(
+        "INT64",
+        ["n"],
+        [values(0, 5, also=(-100, 9)), values(None, None, also=(7,))],
+        [-100, 9, 0],
+        [-99],
+        [10, -100],
+        [9, 9],
+        [],
+    ),
+    *_each(
+        "UINT64",
+        ["n"],
+        [values(0, 5, also=(-100, MOST))],
+        [2**64 - 100],
+        [MOST, 5],
+        [MOST + 1],
+    ),
+    *_each("INT8", ["n"], [values(0, 5, also=(300, 9))], [44], [9], [-1]),
+    *_each("BOOL", ["n"], [values(0, 0, also=(1,))], [True], [False]),
+    *_each(
+        "INT32",
+        ["n", "k"],
+        [values(0, 3, columns=(0,), also=(-1,))],
+        [[-1, 9], [0, 9]],
+        [[-2, -1]],
+    ),
+    *_each(
         "UINT64",
         ["n"],
         [values(-1, MOST), values(3, None), values(0, 9), values(None, -1)],
@@ -510,6 +537,8 @@ def _conditions(
         and draw(st.integers(0, 3)) == 0
     ):
         given = {}
+    if of == "values" and NUMPY_TYPES[data_type].kind != "f" and draw(st.booleans()):
+        given["also"] = tuple(draw(st.lists(number, min_size=1, max_size=2)))
     return Condition(of=of, input=name, columns=columns, **given)
 
 

@@ -3,15 +3,17 @@ index."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import onnx
-from network_draft import Feeds, data_type
+import onnxruntime
+from network_draft import Feeds, data_type, session
 from onnx import helper, numpy_helper
+from onnx_graphs import written
 
 from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS, IndexOperator
 from onnxgather.core.descriptors.arrays import Array
@@ -50,6 +52,11 @@ class IndexModel:
         return INDEX_OPERATORS[self.domain, self.op]
 
     @property
+    def opens(self) -> bool:
+        """Whether the CPU provider has the operator, in a version that has it."""
+        return "the model does not open" not in self.row.providers.get("cpu", "")
+
+    @property
     def outside(self) -> list[int]:
         """Indices out of range, near and far."""
         from_end = next(one.from_end for one in self.row.inputs)
@@ -57,6 +64,8 @@ class IndexModel:
         below = [least - 1, least - self.size, least - 1000]
         if from_end:
             below = [-self.size - 1, -1000]
+        if any(given.padding in below for given in self.row.inputs):
+            below = below[1:]
         return below if self.wraps else [*below, self.size, self.size + 1, 1000]
 
     def with_index(self, index: int) -> Feeds:
@@ -326,6 +335,153 @@ def _recurrent(op: str, gates: int) -> IndexModel:
     weights = {"w": _f(1, 2 * gates, 4) / 99, "r": _f(1, 2 * gates, 2) / 99}
     inputs = {"x": _f(3, 2, 4), **weights, "bias": None, "lengths": _i32(2, 3)}
     return made(op, inputs, "lengths", 4, constants=weights, hidden_size=2)
+
+
+def _rotary_of_images(place: tuple[int, ...], **attributes: Any) -> IndexModel:
+    longest, heads, length, width = 6, 2, 4, 8
+    angles = np.random.default_rng(6).uniform(0.1, 1, (longest, width // 2))
+    tables = {
+        "cos": np.cos(angles).astype(np.float32),
+        "sin": np.sin(angles).astype(np.float32),
+    }
+    positions = np.arange(length) * np.ones((3, 1, 1), np.int64)
+    inputs = {"x": _f(1, length, heads * width), "positions": positions, **tables}
+    stream = ("time", "height", "width")[place[0]]
+    return made(
+        "MRotaryEmbedding",
+        inputs,
+        "positions",
+        longest,
+        name=f"MRotaryEmbedding {stream}",
+        domain=MICROSOFT,
+        place=place,
+        constants=tables,
+        mrope_section=[2, 1, 1],
+        num_heads=heads,
+        rotary_embedding_dim=width,
+        **attributes,
+    )
+
+
+def _quantized_recurrent() -> IndexModel:
+    size, hidden = 4, 2
+    random = np.random.default_rng(7)
+    scales = {"w_scale": _f32(0.1), "w_zero": np.zeros(1, np.uint8)}
+    scales |= {"r_scale": _f32(0.1), "r_zero": np.zeros(1, np.uint8)}
+    weights = {
+        "w": random.integers(0, 9, (1, size, 4 * hidden)).astype(np.uint8),
+        "r": random.integers(0, 9, (1, hidden, 4 * hidden)).astype(np.uint8),
+    }
+    inputs = {"x": _f(3, 2, size) / 9, **weights, "bias": None, "lengths": _i32(2, 3)}
+    return made(
+        "DynamicQuantizeLSTM",
+        {**inputs, "h": None, "c": None, "peephole": None, **scales},
+        "lengths",
+        4,
+        domain=MICROSOFT,
+        constants=weights | scales,
+        hidden_size=hidden,
+    )
+
+
+def _recurrent_with_attention(which: str) -> IndexModel:
+    hidden, size, width, depth = 2, 4, 3, 3
+    weights = {
+        "w": _f(1, 4 * hidden, size + width) / 99,
+        "r": _f(1, 4 * hidden, hidden) / 99,
+        "of_query": _f(1, hidden, width) / 9,
+        "of_memory": _f(1, depth, width) / 9,
+        "attention": _f(1, width) / 9,
+        "of_layer": _f(1, depth + hidden, width) / 9,
+    }
+    left_out = dict.fromkeys(["h", "c", "peephole"])
+    inputs = {
+        "x": _f(3, 2, size) / 9,
+        "w": weights["w"],
+        "r": weights["r"],
+        "bias": None,
+        "lengths": _i32(2, 3),
+        **left_out,
+        "of_query": weights["of_query"],
+        "of_memory": weights["of_memory"],
+        "attention": weights["attention"],
+        "memory": _f(2, 5, depth) / 9,
+        "memory_lengths": _i32(2, 5),
+        "of_layer": weights["of_layer"],
+    }
+    others = {"lengths", "memory_lengths"} - {which}
+    return made(
+        "AttnLSTM",
+        inputs,
+        which,
+        {"lengths": 4, "memory_lengths": 6}[which],
+        name=f"AttnLSTM {which}",
+        domain=MICROSOFT,
+        constants=weights | {name: inputs[name] for name in others},
+        least=1,
+        hidden_size=hidden,
+    )
+
+
+def sparse_attention(which: str, new: int = 1) -> IndexModel:
+    """A model of SparseAttention, whose cache is the memory of its outputs, too."""
+    block, room, total = 16, 62, 60
+    random = np.random.default_rng(8)
+
+    def values(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    inputs: dict[str, Any] = {name: values(1, new, 32) for name in ("q", "k", "v")}
+    inputs |= {"past_k": values(1, 2, room, 16), "past_v": values(1, 2, room, 16)}
+    inputs["ends"] = _i32([0, 1, 3, 5, 8])
+    inputs["blocks"] = _i32([0, 0, 1, 1, 2, 1, 2, 3])
+    inputs |= {"total": _i32(total), "tokens": _i32(total)}
+    sizes = {"ends": 9, "blocks": 4, "total": room + 1, "tokens": total + 1}
+    # Of all tokens there are at least as many as in the row.
+    others = sizes.keys() - {which, "tokens"}
+    return made(
+        "SparseAttention",
+        inputs,
+        which,
+        sizes[which],
+        name=f"SparseAttention {which}",
+        domain=MICROSOFT,
+        place={"ends": (0, 4), "blocks": (0, 6)}.get(which, (0,)),
+        constants={name: inputs[name] for name in others},
+        outputs=3,
+        least=new if which in ("total", "tokens") else 0,
+        fixed=True,
+        num_heads=2,
+        kv_num_heads=2,
+        sparse_block_size=block,
+    )
+
+
+def _paged(which: str) -> IndexModel:
+    cache = _f(4, 8, 1, 16).astype(np.float16)
+    inputs: dict[str, Any] = dict.fromkeys(("q", "k", "v"), cache[0, :5, 0])
+    inputs |= {"past_k": cache, "past_v": cache, "ends": _i32(0, 2, 5)}
+    inputs |= {"past": _i32(3, 4), "table": _i32([0, 1], [2, -1])}
+    inputs |= dict.fromkeys(["cos", "sin"])
+    inputs["slots"] = _i32(3, 4, 20, 21, -1)
+    others = {"ends", "past", "table", "slots"} - {which}
+    paged = made(
+        "PagedAttention",
+        inputs,
+        which,
+        {"table": 4, "slots": 32}[which],
+        name=f"PagedAttention {which}",
+        domain=MICROSOFT,
+        place=(0, 1) if which == "table" else (1,),
+        constants={name: inputs[name] for name in others},
+        least=-1,
+        fixed=True,
+        num_heads=1,
+        kv_num_heads=1,
+    )
+    (output,) = paged.model.graph.output
+    output.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    return paged
 
 
 def _lengths_of_keys(*shape: int) -> IndexModel:
@@ -651,6 +807,45 @@ def index_models() -> list[IndexModel]:
             for which in ("past", "beams", "cache")
         ),
         *(_decoder("MultiHeadAttention", which) for which in ("past", "cache")),
+        _rotary_of_images((0, 0, 1)),
+        _rotary_of_images((2, 0, 3), mrope_layout=1),
+        made(
+            "GatherPacked",
+            {"data": _f(4, 32).view(np.uint8), "indices": _i(1, 2)},
+            "indices",
+            4,
+            domain=MICROSOFT,
+            packed_type=0,
+            output_dtype=1,
+            K=32,
+        ),
+        made(
+            "TorchEmbedding",
+            {"table": _f(4, 3), "indices": _i(1, 2)},
+            "indices",
+            4,
+            domain=MICROSOFT,
+        ),
+        made(
+            "RemovePadding",
+            {"x": _f(2, 3, 4), "counts": _i32(1, 3)},
+            "counts",
+            4,
+            domain=MICROSOFT,
+            outputs=4,
+        ),
+        made(
+            "RestorePadding",
+            {"x": _f(4, 4), "offsets": _i32([0, 3, 4], [5, 1, 2])},
+            "offsets",
+            6,
+            domain=MICROSOFT,
+            place=(0, 1),
+        ),
+        *(_paged(which) for which in ("table", "slots")),
+        *(sparse_attention(which) for which in ("ends", "blocks", "total", "tokens")),
+        _quantized_recurrent(),
+        *(_recurrent_with_attention(which) for which in ("lengths", "memory_lengths")),
         made(
             "OneHot",
             {"indices": _i(1, 2), "depth": _i(4)[0], "values": _f32(0, 1)},
@@ -665,6 +860,69 @@ def without_positions(op: str) -> IndexModel:
     """A model of (Q)EmbedLayerNormalization without position_ids, whose table has 5
     positions."""
     return _embed("input_ids", quantized=op.startswith("Q"), positions=False)
+
+
+def bound_run(model: onnx.ModelProto, inputs: Feeds) -> Array:
+    """The first output of a model whose inputs past_k and past_v are the memory of its
+    other outputs, too."""
+    runtime: Any = onnxruntime
+    bound = onnx.ModelProto.FromString(model.SerializeToString())
+    for name in ("y1", "y2"):
+        bound.graph.output.add(name=name)
+    whole = session(bound)
+    binding = whole.io_binding()
+    values = {k: runtime.OrtValue.ortvalue_from_numpy(v) for k, v in inputs.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    binding.bind_output("y0")
+    binding.bind_ortvalue_output("y1", values["past_k"])
+    binding.bind_ortvalue_output("y2", values["past_v"])
+    whole.run_with_iobinding(binding)
+    return binding.copy_outputs_to_cpu()[0]
+
+
+def tree_ensemble(
+    op: str, features: Sequence[int], columns: str = "4"
+) -> onnx.ModelProto:
+    """A model of a tree ensemble on rows of a matrix.
+
+    Args:
+        op: The operator.
+        features: The feature of the root, and of its two leaves if they have one.
+        columns: The size of the rows.
+    """
+    root, *leaves = features
+    if op == "TreeEnsemble":
+        version, outputs = 5, "y"
+        attributes = f"""
+            n_targets = 1, tree_roots = [0], nodes_featureids = [{root}],
+            nodes_modes = uint8[1] {{0}}, nodes_splits = float[1] {{0.5}},
+            nodes_truenodeids = [0], nodes_trueleafs = [1],
+            nodes_falsenodeids = [1], nodes_falseleafs = [1],
+            leaf_targetids = [0, 0], leaf_weights = float[2] {{1, 2}}
+        """
+    else:
+        is_classifier = op == "TreeEnsembleClassifier"
+        version, outputs = 3, "label, y" if is_classifier else "y"
+        of_leaf = "class" if is_classifier else "target"
+        last = "classlabels_int64s = [0, 1]" if is_classifier else "n_targets = 1"
+        numbers = ", ".join(map(str, [root, *(leaves or [0, 0])]))
+        attributes = f"""
+            nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
+            nodes_featureids = [{numbers}],
+            nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
+            nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
+            nodes_falsenodeids = [2, 0, 0], {of_leaf}_treeids = [0, 0],
+            {of_leaf}_nodeids = [1, 2], {of_leaf}_ids = [0, 0],
+            {of_leaf}_weights = [1.0, 2.0], {last}
+        """
+    text = f"""
+        (float[rows, {columns}] x) => (float[rows, targets] y)
+        {{ [trees] {outputs} = ai.onnx.ml.{op} <{attributes}> (x) }}
+    """
+    model = written(text)
+    model.opset_import.add(domain="ai.onnx.ml", version=version)
+    return model
 
 
 class Outcome(StrEnum):

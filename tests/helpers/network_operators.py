@@ -351,7 +351,7 @@ def pad(d: Draft) -> Made:
     x = d.pick(*BASIC, rank=1)
     pads = d.constant([d.choice([0, 0, 1, 2, -1]) for _ in range(2 * d.values[x].ndim)])
     dtype = str(d.values[x].dtype)
-    mode = d.choice(["constant", "constant", "edge"])
+    mode = d.choice(["constant", "reflect", "edge"])
     more = [d.small(dtype)] if d.chance(0.5) and mode == "constant" else []
     return made("Pad", x, pads, *more, mode=mode)
 

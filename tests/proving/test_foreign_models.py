@@ -60,6 +60,57 @@ def test_the_gather_beside_is_proved() -> None:
     assert state_of(made("")) == "proved"
 
 
+FROM_1_32 = (
+    "ONNX Runtime is 1.32.0 or newer, because in older versions Min, Max and Clip of"
+    " INT64 compare low halves as signed integers where the high ones are equal",
+)
+BEFORE_1_32 = (
+    "Min, Max and Clip of INT64 compare low halves as signed integers where the high"
+    " ones are equal, as in ONNX Runtime before 1.32.0",
+)
+"""Preconditions."""
+
+SCANNED = """s = Scan<num_scan_inputs = 1, body = b (int64 one) => (int64 same)
+    { same = Max(one, one) }>(IndicesTensor)"""
+
+CLIPPED = [
+    ("s = Max(IndicesTensor, IndicesTensor)", FROM_1_32, BEFORE_1_32),
+    ("s = Min(IndicesTensor, IndicesTensor)", FROM_1_32, BEFORE_1_32),
+    ("s = Clip(IndicesTensor)", FROM_1_32, BEFORE_1_32),
+    (SCANNED, FROM_1_32, BEFORE_1_32),
+    ("s = Identity(IndicesTensor)", (), ()),
+    # What nothing uses may be as it likes.
+    ("z = Max(IndicesTensor, low) s = Identity(IndicesTensor)", (), ()),
+]
+
+
+@pytest.mark.parametrize(("nodes", "newer", "older"), CLIPPED)
+def test_a_certificate_names_the_version_that_it_needs(
+    nodes: str, newer: tuple[str, ...], older: tuple[str, ...]
+) -> None:
+    model = made(nodes)
+    del model.graph.node[-2]
+    model.graph.node[-1].input[1] = "s"
+    found = certify(DESC, "error", model=model)
+    assert (found.state, found.preconditions) == ("proved", newer)
+    found = certify(DESC, "error", model=model, low_halves=True)
+    assert (found.state, found.preconditions) == ("proved", older)
+
+
+def test_integers_of_32_bits_are_compared_alike_in_each_version() -> None:
+    desc = descriptor("GATHER: FLOAT32 5, INT32 3, FLOAT32 3, 0, 1")
+    model = made("w = Cast<to = 7>(IndicesTensor)")
+    model.graph.input[1].type.tensor_type.elem_type = TensorProto.INT32
+    model.graph.node[-2].input[0] = "w"
+    for low_halves in (False, True):
+        assert str(certify(desc, model=model, low_halves=low_halves)) == "proved"
+
+
+def test_what_is_not_proved_names_no_version() -> None:
+    found = certify(DESC, "zero", model=made(""))
+    assert (found.state, found.preconditions) == ("refuted", ())
+
+
 FAILING = [
     ("a = ConstantOfShape(s)", "int64 s = {3}"),
     ("a = Expand(o, s)", "int64[1] o = {1}, int64[1] s = {-1}"),

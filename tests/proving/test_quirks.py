@@ -223,6 +223,21 @@ some_rows_quick = pytest.mark.parametrize(
 )
 
 
+def test_a_row_knows_from_which_version_onnx_runtime_is_right() -> None:
+    assert quirks.LOW_HALVES_AS_SIGNED.right_from == "1.32.0"
+    # The newest version shows these.
+    assert quirks.SUM_IN_FLOATS.right_from == ""
+    assert quirks.SLICE_BACKWARDS.right_from == ""
+
+
+def test_a_row_that_newer_versions_lack_is_a_precondition_of_certificates() -> None:
+    source = Path(operators.__file__).read_text("utf-8")
+    for row, name in NAMES.items():
+        is_of_certificates = any(code.startswith("proving.") for code in row.code)
+        if is_of_certificates and row.right_from:
+            assert f"run.quirks.add(quirks.{name})" in source
+
+
 def test_each_row_of_certificates_has_a_model() -> None:
     shown = {exhibit.quirk for exhibit in EXHIBITS}
     assert len(shown) == len(EXHIBITS)

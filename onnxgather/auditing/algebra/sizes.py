@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from numpy import float32
@@ -31,6 +33,9 @@ EXACT_IN_FLOAT = 2**24
 
 STEPS = 60
 """How many known inequalities a comparison may use before it gives up."""
+
+MOST_TERMS_COMPARED = 500_000
+"""After so many terms the comparisons of a model use no more known inequalities."""
 
 _order = itertools.count()
 
@@ -312,6 +317,36 @@ def _are_of_one_tensor(monomial: Monomial) -> bool:
     return bool(shared)
 
 
+class Comparisons:
+    """The comparisons of open sizes in one model: what they cost, and their answers."""
+
+    def __init__(self) -> None:
+        self.answers = dict[Size, bool]()
+        """Whether a size is surely at least 0."""
+        self.terms_left = MOST_TERMS_COMPARED
+        """How many terms the comparisons may still have."""
+        self.limit: str | None = None
+        """The limit that ended a comparison, as a clause; None if none did."""
+
+
+_comparisons = ContextVar[Comparisons]("comparisons")
+"""The comparisons of the model that is audited now."""
+
+
+@contextmanager
+def comparing() -> Generator[Comparisons]:
+    """Keep the answers of comparisons until the end of the context.
+
+    Elsewhere, no answer is kept.
+    """
+    comparisons = Comparisons()
+    token = _comparisons.set(comparisons)
+    try:
+        yield comparisons
+    finally:
+        _comparisons.reset(token)
+
+
 def never_negative(size: AnySize) -> bool:
     """Return whether a size is surely at least 0.
 
@@ -321,12 +356,21 @@ def never_negative(size: AnySize) -> bool:
     """
     if isinstance(size, int):
         return size >= 0
-    if _is_proved(size):
+    comparisons = _comparisons.get(None) or Comparisons()
+    answer = comparisons.answers.get(size)
+    if answer is None:
+        answer = _is_never_negative(size, comparisons)
+        comparisons.answers[size] = answer
+    return answer
+
+
+def _is_never_negative(size: Size, comparisons: Comparisons) -> bool:
+    if _is_proved(size, comparisons):
         return True
     # An integer is at least 0 if it is above -1, which a multiple may show.
     for count in _multiples(size):
         multiple = size * count + (count - 1)
-        if isinstance(multiple, Size) and _is_proved(multiple):
+        if isinstance(multiple, Size) and _is_proved(multiple, comparisons):
             return True
     return False
 
@@ -343,7 +387,7 @@ def _multiples(size: Size) -> set[int]:
     return counts
 
 
-def _is_proved(size: Size) -> bool:
+def _is_proved(size: Size, comparisons: Comparisons) -> bool:
     tried: set[Size] = set()
     waiting = [size]
     for _ in range(STEPS):
@@ -352,15 +396,22 @@ def _is_proved(size: Size) -> bool:
         current = waiting.pop(0)
         if current.low >= 0:
             return True
-        if all(count >= 0 for count in _shifted(current).values()):
+        if comparisons.terms_left < 0:
+            what = "the comparisons of open sizes"
+            comparisons.limit = f"{what} ended after {MOST_TERMS_COMPARED:,} terms"
+            return False
+        shifted = _shifted(current)
+        comparisons.terms_left -= len(shifted)
+        if all(count >= 0 for count in shifted.values()):
             return True
         tried.add(current)
         for fact, factor in _cancelling(current):
             rest = current - fact * factor
+            comparisons.terms_left -= len(terms_of(rest))
             if isinstance(rest, int):
                 if rest >= 0:
                     return True
-            elif rest not in tried:
+            elif rest not in tried and not rest.is_large:
                 waiting.append(rest)
     return False
 

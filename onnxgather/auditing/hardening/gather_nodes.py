@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.gather import gather_of_node
+from onnxgather.core.gather import gather_of_node, in_static_graph
 from onnxgather.core.lowering.graph import Graph, Value, constant
 from onnxgather.core.lowering.indices import (
     EXACT_FLOAT,
@@ -463,8 +463,12 @@ def without_zeros(node: GatherNode, dimensions: Sequence[int]) -> Graph:
     return graph
 
 
-def as_directml(node: GatherNode) -> Graph:
+def as_directml(node: GatherNode, is_static: bool) -> Graph:
     """Return a gather that does with every index what DirectML does.
+
+    Args:
+        node: The gather, whose sizes are known.
+        is_static: Whether the model itself has these sizes.
 
     Returns:
         A graph of the inputs InputTensor and IndicesTensor and the output OutputTensor.
@@ -478,8 +482,13 @@ def as_directml(node: GatherNode) -> Graph:
     gather = gather_of_node(node.operator, data, indices, node.number)
     types = (data_type, index_type, data_type)
     tensors = list(map(TensorDesc, types, gather.tensor_sizes()))
+    desc = gather.descriptor(tensors)
     graph = Graph()
-    gathered = lower_into(graph, gather.descriptor(tensors), "directml", None)
+    if is_static:
+        desc = in_static_graph(desc)
+        # The data keeps its shape, though a tensor with strides is a 1-D buffer.
+        graph.input(INPUT, data_type.numpy, desc.input_tensor.sizes)
+    gathered = lower_into(graph, desc, "directml", None)
     why = "drops the leading ones of the descriptor"
     gathered = graph.reshape(gathered, gather.output, "gathered_shaped", why)
     graph.finish(gathered, OUTPUT)

@@ -132,7 +132,8 @@ class HardenedModel(Struct, frozen=True):
     """The paths to the operations whose indices are limited, by their place and the
     first output that they have now."""
     audits: tuple[AuditedModel, AuditedModel] | None = None
-    """Of the model before and after hardening, if both are known."""
+    """Of the model before and after hardening, if both are known. Where no node is
+    rewritten, they are the same."""
     weights: Weights = {}
     """The large constants, which are those of the model before hardening: memory holds
     them once."""
@@ -285,7 +286,6 @@ def hardened(
     rule = hardening_rule(out_of_range)
     plain = premises.network
     audited = audited or audit_model(premises)
-    own = ranges_of(plain, (), premises.allow_empty)  # for the sizes
     reasons_to_leave: dict[OperationKey, str] = {}
     records: dict[OperationKey, AuditedGather] = {}
     for key, scope, operation, gather in not_proved(audited):
@@ -293,10 +293,20 @@ def hardened(
         reasons_to_leave[key] = ""
         records[key] = gather
 
+    # The sizes count that no option gives. They are read where a node changes.
+    own = audited.bounds
+    all_calls = calls_of(audited.network).values()
+    is_changed = bool(records) or any(map(_cropped, all_calls))
+    if is_changed and (premises.conditions or premises.shapes):
+        own = ranges_of(plain, (), premises.allow_empty)
+
     # A limit that is not proved is no use: such nodes are left in the next round.
     counted = [key for key, gather in records.items() if _becomes_counted(gather)]
     while True:
         result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
+        if not result.rewritten:  # each node is as it was audited
+            audited_again = audited
+            break
         new_network = result.network(plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
         more_reasons: dict[OperationKey, str] = {}
@@ -335,8 +345,7 @@ def _becomes_counted(gather: AuditedGather) -> bool:
         return False
     operators = {row.op for row in gather.runtime.levels} - {gather.op, None}
     for (_, name), operator in INDEX_OPERATORS.items():
-        counts_from_end = any(given.from_end for given in operator.inputs)
-        if name in operators and not counts_from_end:
+        if name in operators and not operator.counts_from_end:
             return True
     return False
 
@@ -453,7 +462,7 @@ def rewrite(
         if is_unsafe and rule == "directml" and operation.is_gather:
             where = f"{scope.where}: {operation.operator} {shown(operation.label)}"
             with located(where):
-                changes = _replace(siblings, calls, own, taken)
+                changes = _replace(siblings, calls, plain_calls_by_key[key], own, taken)
             output = operation.outputs[0]
         else:
             limit = rule if is_unsafe else None
@@ -494,7 +503,8 @@ def _limit_of(
     if rule == "zero" and operation.is_gather:
         return "zero"
     # Other inputs hold positions and segments, of which no row has a meaning.
-    is_row = input_number == 0 and operation.operator != "RotaryEmbedding"
+    holds_positions = operation.operator.endswith("RotaryEmbedding")
+    is_row = input_number == 0 and not holds_positions
     return rule if isinstance(rule, int) and is_row else "clamp"
 
 
@@ -721,12 +731,16 @@ def _insert_limit(
     return position
 
 
-def _replace(siblings: Any, calls: Calls, own: Ranges, taken: set[str]) -> list[str]:
+def _replace(
+    siblings: Any, calls: Calls, plain_calls: Calls, own: Ranges, taken: set[str]
+) -> list[str]:
     """Put the lowering under "directml" in place of a gather; return the changes."""
     _, operation = calls[0]
     index_input = inputs_of(operation)[0]
     node = _node(calls, index_input, own, is_counted=False)
-    graph = as_directml(node)
+    types = [scope.type_of(name) for scope, call in plain_calls for name in call.inputs]
+    is_static = all(value_type.is_static for value_type in types)
+    graph = as_directml(node, is_static)
     data, indices = operation.inputs
     names = {"": "", INPUT: data, INDICES: indices, OUTPUT: operation.outputs[0]}
     nodes = _protos(graph, names, f"{operation.label}/", taken)

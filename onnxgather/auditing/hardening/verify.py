@@ -483,9 +483,11 @@ class _Verification:
         self._new_premises = replace(premises, network=done.network("the model"))
         if done.audits is None:
             self._before = audit_model(premises)
-            self._after = audit_model(self._new_premises)
         else:
             self._before, self._after = done.audits
+        # Where no node is rewritten, the model before hardening was audited alone.
+        if done.audits is None or not done.rewritten:
+            self._after = audit_model(self._new_premises)
         self._left = {(left.node, left.operator) for left in done.left}
         self._not_proved = list[tuple[tuple[str, str], AuditedGather]]()
         for _, _, operation, gather in not_proved(self._after):

@@ -1,7 +1,8 @@
 """How far the lengths and the positions of an attention with a cache reach.
 
-A GroupQueryAttention (com.microsoft) keeps the keys of earlier tokens. Its lengths
-count them, so they are bounded by the sizes of several inputs and by each other.
+A GroupQueryAttention and a SparseAttention (com.microsoft) keep the keys of earlier
+tokens. Their lengths count them, so they are bounded by the sizes of several inputs and
+by each other.
 """
 
 from __future__ import annotations
@@ -44,13 +45,44 @@ def size_at(value: Bounds | None, axis: int) -> AnySize | None:
     return sizes[axis] if -len(sizes) <= axis < len(sizes) else None
 
 
-def group_query_limits(call: Call, name: str) -> Limits:
-    """Return the numbers that an input of a GroupQueryAttention may hold.
+def limits_of(call: Call, name: str) -> Limits | None:
+    """Return the numbers that an input of an attention with a cache may hold.
 
     Args:
         call: The operation.
         name: The input, as the operator's definition has it.
+
+    Returns:
+        None if only the size of an axis limits the input.
     """
+    if call.operator == "GroupQueryAttention":
+        return _of_group_query(call, name)
+    if call.operator == "SparseAttention" and not name.startswith("block"):
+        return _of_sparse(call, name)
+    return None
+
+
+def _of_sparse(call: Call, name: str) -> Limits:
+    """Return the numbers that a length of a SparseAttention may hold."""
+    queries = size_at(call.x, 1)
+    past = size_at(call.of(3), 2)
+    ends = size_at(call.of(5), 1)
+    rows = _rotary_rows(call, 9)
+    if queries is None or past is None or ends is None or rows is None:
+        return _UNKNOWN
+    # Case 1: all tokens. The cache, the blocks and the rotary tables have room.
+    if name == "total_sequence_length":
+        room = (ends - 1) * call.attributes["sparse_block_size"]
+        limits = _cut(Limits(queries, past + 1, True), room + 1)
+        return _cut(limits, rows + 1)
+    # Case 2: the tokens of a row. Those of the first prompt may be padded.
+    low, high = _total(call, 7)
+    least = 1 if low == high == queries else queries
+    return Limits(least, low + 1, low == high)
+
+
+def _of_group_query(call: Call, name: str) -> Limits:
+    """Return the numbers that an input of a GroupQueryAttention may hold."""
     queries = size_at(call.x, 1)
     past: AnySize | None = 0
     if call.has(3) is not None:
@@ -61,8 +93,7 @@ def group_query_limits(call: Call, name: str) -> Limits:
     if queries is None or past is None or not queries >= 1:
         return _UNKNOWN
 
-    is_rotary = bool(call.attributes.get("do_rotary"))
-    rows = size_at(call.has(7), 0) if is_rotary else _GREATEST
+    rows = _rotary_rows(call, 7)
     if rows is None:
         return _UNKNOWN
     if name == "total_sequence_length":
@@ -70,12 +101,20 @@ def group_query_limits(call: Call, name: str) -> Limits:
         return _cut(limits, rows + 1)
     if name == "seqlens_k":
         return _cut(_of_lengths(call, queries, past), rows)
-    return _of_positions(call, queries, rows) if is_rotary else _UNKNOWN
+    if not call.attributes.get("do_rotary"):
+        return _UNKNOWN
+    return _of_positions(call, queries, rows)
 
 
-def _total(call: Call) -> tuple[AnySize, AnySize]:
-    """Return the least and the greatest number of all tokens."""
-    low, high = call.of(6).whole.tolist()
+def _rotary_rows(call: Call, position: int) -> AnySize | None:
+    """Return the rows of a rotary table; a great number where none is used."""
+    is_rotary = call.attributes.get("do_rotary")
+    return size_at(call.has(position), 0) if is_rotary else _GREATEST
+
+
+def _total(call: Call, position: int = 6) -> tuple[AnySize, AnySize]:
+    """Return the least and the greatest number of all tokens, from an input."""
+    low, high = call.of(position).whole.tolist()
     return low, high
 
 

@@ -21,14 +21,19 @@ from onnxgather.auditing.algebra.bounds import (
     FLOATS,
     INTEGERS,
     Bounds,
+    bounds_of_array,
     elements_of,
     hull,
     interval,
     unknown,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size
-from onnxgather.auditing.operators.cache_limits import group_query_limits, size_at
+from onnxgather.auditing.operators.cache_limits import limits_of, size_at
 from onnxgather.auditing.operators.calls import Call
+from onnxgather.auditing.operators.tree_features import (
+    features_of,
+    leaves_have_features,
+)
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
 
@@ -38,12 +43,15 @@ leaves them as they are, or has nothing to do, as the operator takes any index."
 
 
 class IndexInput(Struct, frozen=True):
-    """An input of an operator that holds indices."""
+    """An input, or an attribute, of an operator that holds indices."""
 
     name: str
     """As the operator's definition has it."""
-    position: int
-    data: int
+    position: int = 0
+    """An attribute has none."""
+    is_attribute: bool = False
+    """Whether it is an attribute, not an input."""
+    data: int = 0
     """The position of the input that is indexed."""
     axis: int = 0
     """The axis that is indexed, or the first axis of a tuple."""
@@ -51,6 +59,8 @@ class IndexInput(Struct, frozen=True):
     """The attribute that gives the axis where it is not the default above."""
     from_end: bool = False
     """Whether indices below 0 count from the end of the axis."""
+    least: int = 0
+    """The least index in range, where none counts from the end."""
     is_tuple: bool = False
     """Whether each row of the last axis is one index into several axes."""
     column: int | None = None
@@ -64,14 +74,28 @@ class IndexInput(Struct, frozen=True):
     """Whether the input must hold the size itself."""
     ignored: str = ""
     """The attribute with a number that stands for no index."""
+    padding: int | None = None
+    """A number that may stand behind the indices, where it is not read."""
     used: int | None = None
     """The position of an input that says how many numbers of the last axis are read;
     None where all are."""
 
     def value_in(self, operation: Operation) -> str:
-        """Return the name of the value of an operation; "" if the input is left out."""
+        """Return the name of the value of an operation.
+
+        Returns:
+            "" if the input is left out, and for an attribute.
+        """
         names = operation.inputs
-        return names[self.position] if self.position < len(names) else ""
+        if self.is_attribute or self.position >= len(names):
+            return ""
+        return names[self.position]
+
+    def is_given(self, operation: Operation) -> bool:
+        """Return whether an operation does not leave it out."""
+        if self.is_attribute:
+            return self.name in operation.attributes
+        return bool(self.value_in(operation))
 
     def axis_of(self, operation: Operation) -> int:
         """Return the axis in an operation, which may count from the end."""
@@ -94,6 +118,11 @@ class IndexOperator(Struct, frozen=True):
     """What each provider does with an index out of range, by its short name, as far as
     it is not a known difference of DirectML's own gathers."""
 
+    @property
+    def counts_from_end(self) -> bool:
+        """Return whether an index below 0 may count from the end."""
+        return any(index_input.from_end for index_input in self.inputs)
+
 
 _ROWS = (
     files("onnxgather.auditing.operators").joinpath("index_operators.json").read_bytes()
@@ -113,23 +142,24 @@ def operator_of(operation: Operation) -> IndexOperator | None:
     if row is None or not operation.outputs:
         return None
     # An operation that leaves out every input of indices has none.
-    is_given = any(index_input.value_in(operation) for index_input in row.inputs)
+    is_given = any(index_input.is_given(operation) for index_input in row.inputs)
     return row if is_given else None
 
 
 def inputs_of(operation: Operation) -> list[IndexInput]:
-    """Return the inputs of an operation that hold indices and are not left out."""
+    """Return what holds indices of an operation and is not left out."""
     row = operator_of(operation)
     if row is None:
         return []
     return [
-        index_input for index_input in row.inputs if index_input.value_in(operation)
+        index_input for index_input in row.inputs if index_input.is_given(operation)
     ]
 
 
 def given_indices(operation: Operation) -> list[str]:
     """Return the names of the values that hold the indices of an operation."""
-    return [index_input.value_in(operation) for index_input in inputs_of(operation)]
+    names = [index_input.value_in(operation) for index_input in inputs_of(operation)]
+    return [name for name in names if name]
 
 
 class Coordinate(Struct, frozen=True):
@@ -185,11 +215,12 @@ def coordinates_of(call: Call, allow_negative: bool = True) -> list[Coordinate]:
             continue
         first_axis = index_input.axis_of(call.operation)
         # The number of an input that stands for no index.
-        number = call.attributes.get(index_input.ignored)
-        ignored = None if number is None else int(number)
+        ignored = call.attributes.get(index_input.ignored)
         bounds_by_column = _bounds_by_column(call, index_input, value, first_axis)
         if ignored is not None:
             value, bounds_by_column = _without(value, ignored)
+        else:
+            ignored = index_input.padding
         for axis, (low, high) in enumerate(bounds_by_column.tolist(), first_axis):
             is_constant = _is_constant(value, low == high)
             from_end = index_input.from_end and (allow_negative or is_constant)
@@ -228,29 +259,34 @@ def _lowest_of(
     call: Call, index_input: IndexInput, size: AnySize | None, from_end: bool
 ) -> AnySize:
     """Return the least index in range of an axis."""
-    if call.operator == "GroupQueryAttention":
-        return group_query_limits(call, index_input.name).low
+    limits = limits_of(call, index_input.name)
+    if limits is not None:
+        return limits.low
     if size is None:
         return 0
     if index_input.is_size:
         return size - 1
-    return -size if from_end else 0
+    return -size if from_end else index_input.least
 
 
 def _is_exact(
     call: Call, index_input: IndexInput, value: Bounds, ignored: int | None
 ) -> bool:
     """Return whether the operator surely refuses an index that is out of range."""
-    if call.operator == "GroupQueryAttention":
-        return group_query_limits(call, index_input.name).is_exact
+    limits = limits_of(call, index_input.name)
+    if limits is not None:
+        return limits.is_exact
+    if index_input.is_attribute:
+        return not leaves_have_features(call.operation)
     # Numbers that are not read may be out of range.
     if index_input.used is not None:
         return _used_count(call, index_input) is not None
     # Without a cache of beams, the length is not always read.
     if call.operator == "MultiHeadAttention":
         return call.has(9) is not None
-    # Of a large value it is not known which elements are ignored.
-    return ignored is None or value.is_exact
+    # Of a large value, and of padding, it is not known which elements are ignored.
+    is_certain = value.is_exact and index_input.padding is None
+    return ignored is None or is_certain
 
 
 def _is_constant(value: Bounds, is_exact: bool) -> bool:
@@ -271,6 +307,8 @@ def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:
 
     Where an input that counts is left out, the positions are the indices.
     """
+    if index_input.is_attribute:
+        return bounds_of_array("INT64", features_of(call.operation))
     value = call.has(index_input.position)
     if value is not None and index_input.used is not None:
         return _first_of(value, _used_count(call, index_input))
@@ -285,9 +323,12 @@ def _indices_of(call: Call, index_input: IndexInput) -> Bounds | None:
 def _used_count(call: Call, index_input: IndexInput) -> int | None:
     """Return how many numbers of the last axis are read; None if it is not known."""
     counts = None if index_input.used is None else call.has(index_input.used)
-    if counts is None:
-        return None
-    low, high = counts.whole.tolist()
+    return None if counts is None else _number_in(counts)
+
+
+def _number_in(value: Bounds) -> int | None:
+    """Return the number that all elements of a value are; None if it is not known."""
+    low, high = value.whole.tolist()
     return low if low == high and isinstance(low, int) else None
 
 
@@ -363,11 +404,17 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
     x = call.x  # each of the operators requires it
     operator = call.operator
     if operator == "OneHot":
-        return _depth(call)
+        return _number_in(call.of(1))
     if operator == "MaxUnpool":
         return _unpooled(call)
-    if operator == "GroupQueryAttention":
-        return group_query_limits(call, index_input.name).size
+    if operator == "RestorePadding":  # an index counts the tokens of all sequences
+        return elements_of(call.of(1).sizes)
+    if index_input.name == "slot_mapping":  # and the places of all blocks
+        cache = call.has(index_input.data)
+        return elements_of([size_at(cache, 0), size_at(cache, 1)])
+    limits = limits_of(call, index_input.name)
+    if limits is not None:
+        return limits.size
     # How many elements a sequence has is not known.
     if operator.startswith("Sequence"):
         return None
@@ -379,6 +426,8 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
     length: AnySize | None = 1
     if index_input.is_length or index_input.is_size:
         length = 0
+    elif index_input.name == "block_col_indices":  # the data is the ends of the blocks
+        length = 2
     elif operator == "TensorScatter":
         if call.attributes.get("mode") == "circular":  # it wraps around the end
             return INTEGERS["INT64"][1] + 1
@@ -388,12 +437,6 @@ def room_of(call: Call, index_input: IndexInput, axis: int) -> AnySize | None:
     if size is None or length is None:
         return None
     return size + 1 - length
-
-
-def _depth(call: Call) -> AnySize | None:
-    """Return the depth of a OneHot; None where it is not a known number."""
-    low, high = call.of(1).whole.tolist()
-    return low if low == high and isinstance(low, int) else None
 
 
 def _rotated_length(call: Call, x: Bounds) -> AnySize | None:

@@ -15,7 +15,10 @@ from onnxgather.auditing.algebra.bounds import CONSTANT, Bounds, Reason, merged_
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_arithmetic import ARITHMETIC_BOUNDS
 from onnxgather.auditing.operators.output_bounds_axes import AXIS_BOUNDS
-from onnxgather.auditing.operators.output_bounds_order import ORDER_BOUNDS
+from onnxgather.auditing.operators.output_bounds_order import (
+    COMPARISONS,
+    ORDER_BOUNDS,
+)
 from onnxgather.auditing.operators.output_bounds_selection import SELECTION_BOUNDS
 from onnxgather.auditing.operators.output_bounds_table import Transfer
 
@@ -57,9 +60,14 @@ ELEMENTWISE = {
 """Operators each of whose elements comes from the elements of the inputs at its
 place."""
 
+LOGICAL = {*COMPARISONS, "And", "Equal", "Not", "Or"}
+"""Operators as those of `ELEMENTWISE`, with truth values as elements."""
+
 
 def bounds_by_table(call: Call) -> Sequence[Bounds]:
     """Return the bounds of an operation of the table; nothing if it knows none."""
+    if call.operation.wrong_flag:
+        return []
     try:
         with np.errstate(all="ignore"):
             results = TRANSFERS[call.operator](call)

@@ -170,8 +170,11 @@ def _reduced(call: Call) -> Bounds | None:
     if x.data_type not in INTEGERS and not is_float_sum:
         return None
     rank = len(x.sizes)
-    if not axes and not call.attributes.get("noop_with_empty_axes", 0):
-        axes = list(range(rank))
+    if not axes and call.attributes.get("noop_with_empty_axes", 0):
+        # `quirks.NOOP_OF_NOTHING`
+        is_full = all(size is not None and size >= 1 for size in x.sizes)
+        return x if is_full else None
+    axes = axes or list(range(rank))
     along = tuple({axis % rank for axis in axes})
     count = elements_of(tuple(x.sizes[axis] for axis in along))
     if is_float_sum:

@@ -171,9 +171,8 @@ def where_compared(
 ) -> tuple[Bounds, Bounds]:
     """Return the operands of a comparison where it is true, or where it is false."""
     if name == "Equal":
-        if not holds:
-            return a, b
-        return met(a, b), met(b, a)
+        narrowed = met if holds else _apart_from
+        return narrowed(a, b), narrowed(b, a)
     if not is_ordered(a, b):
         return a, b
     # A comparison with NaN is false, which says nothing of the order.
@@ -219,6 +218,19 @@ def met(a: Bounds, b: Bounds) -> Bounds:
     highest = b.whole[1:]
     low = greatest(a.low, lowest)
     high = least(a.high, highest)
+    return _with_ends(a, low, high)
+
+
+def _apart_from(a: Bounds, b: Bounds) -> Bounds:
+    """Return the first value where it does not equal the second.
+
+    A single integer at an end of the first value is then no element of it.
+    """
+    number, highest = b.whole
+    if b.nan or number != highest or a.data_type not in INTEGERS:
+        return a
+    low = np.where(a.low == number, a.low + 1, a.low)
+    high = np.where(a.high == number, a.high - 1, a.high)
     return _with_ends(a, low, high)
 
 

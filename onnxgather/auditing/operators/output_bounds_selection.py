@@ -18,9 +18,10 @@ from onnxgather.auditing.algebra.bounds import (
     joined,
     known_sizes,
 )
-from onnxgather.auditing.algebra.sizes import AnySizes
+from onnxgather.auditing.algebra.sizes import AnySizes, never_negative
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.output_bounds_table import LARGEST_SIZE, BoundsTable
+from onnxgather.auditing.operators.output_types import paddings_of
 from onnxgather.core.descriptors.arrays import Array
 
 SELECTION_BOUNDS = BoundsTable()
@@ -42,6 +43,8 @@ MEMBERS: dict[str, tuple[int, ...]] = {
 def _members(call: Call) -> Bounds | None:
     if call.attributes.get("reduction", "none") != "none":
         return None
+    if call.operator == "Pad" and not _is_padded_inside(call):
+        return None
     values: list[Bounds] = []
     for position in MEMBERS[call.operator]:
         value = call.has(position)
@@ -53,6 +56,28 @@ def _members(call: Call) -> Bounds | None:
     member = joined(values)
     low, high = member.whole
     return call.value(low, high, member.nan)
+
+
+def _is_padded_inside(call: Call) -> bool:
+    """Return whether a Pad surely reads no memory but its input's.
+
+    See `quirks.LONG_PADS`.
+    """
+    mode = call.attributes.get("mode")
+    if mode not in ("reflect", "wrap"):
+        return True
+    paddings = paddings_of(call)
+    if paddings is None:
+        return False
+    for _, size, before, after in paddings:
+        # A pad below 0 crops the axis first.
+        if not never_negative(before[0]) or not never_negative(after[0]):
+            return False
+        pads = [before] if mode == "wrap" else [before, after]
+        for _, most in pads:
+            if most != 0 and not never_negative(size - 1 - most):
+                return False
+    return True
 
 
 # The same elements in other sizes.

@@ -102,6 +102,9 @@ def output_types(call: Call) -> list[OpenType]:
     Returns:
         One type per output. A size is None where nothing is known of it.
     """
+    operation = call.operation
+    if operation.wrong_flag:
+        return [OpenType() for _ in operation.outputs]
     inferred = inferred_types(call)
     inferred_sizes = [output.sizes for output in inferred]
     sizes_of_outputs = _sizes_by_rule(call, inferred_sizes)
@@ -476,20 +479,13 @@ def _split(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]
 @sized("Pad")
 def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     sizes = _all_sizes(call.x)
-    pads = _pads(call)
-    if sizes is None or pads is None:
+    paddings = paddings_of(call)
+    if sizes is None or paddings is None:
         return inferred
-    every_axis = list(range(len(sizes)))
-    axes = call.option("axes", 3, every_axis)
-    if axes is None:
-        return [None]
     padded: list[AnySize | None] = [*sizes]
-    half = len(pads) // 2
-    for number, axis in enumerate(axes):
-        least_before, most_before = pads[number]
-        least_after, most_after = pads[number + half]
-        least = sizes[axis] + least_before + least_after
-        most = sizes[axis] + most_before + most_after
+    for axis, size, (least_before, most_before), (least_after, most_after) in paddings:
+        least = size + least_before + least_after
+        most = size + most_before + most_after
         padded[axis] = least
         if least != most:
             is_limited = high_of(most) <= MOST
@@ -497,14 +493,24 @@ def _pad(call: Call, inferred: Sequence[OutputSizes]) -> Iterable[OutputSizes]:
     return [tuple(padded)]
 
 
-def _pads(call: Call) -> list[tuple[AnySize, AnySize]] | None:
-    """Return the least and the greatest number of each padding of a Pad."""
-    if "pads" in call.attributes:
-        return [(number, number) for number in call.attributes["pads"]]
-    every = call.of(1).full
-    if every is None:
+Padding = tuple[int, AnySize, list[AnySize], list[AnySize]]
+"""An axis, its size, and the least and the greatest number of the elements that a Pad
+puts before it and after it."""
+
+
+def paddings_of(call: Call) -> list[Padding] | None:
+    """Return the paddings of a Pad; None if one of them is not known."""
+    sizes = _all_sizes(call.x)
+    pads = call.attributes.get("pads")
+    every = call.of(1).full if pads is None else np.stack([pads, pads], axis=-1)
+    if sizes is None or every is None:
         return None
-    return [(low, high) for low, high in every.reshape(-1, 2)]
+    axes = call.option("axes", 3, list(range(len(sizes))))
+    if axes is None:
+        return None
+    before, after = every.reshape(2, len(axes), 2).tolist()
+    sizes_of_axes = [sizes[axis] for axis in axes]
+    return list(zip(axes, sizes_of_axes, before, after, strict=True))
 
 
 @sized("Slice")

@@ -171,7 +171,9 @@ def _picture(
         return {}
     policy: OutOfRange = "error"
     # In data that is cropped, DirectML would read another element than in the model.
-    if is_whole and _is_read_by_directml(record):
+    # Along a size of 1, what it reads depends on whether sizes of the model are open.
+    is_as_in_model = is_whole and 1 not in gather.axes
+    if is_as_in_model and _is_read_by_directml(record):
         policy = "directml"
     facts = described(desc, policy, ["portable"])
     # The graph is the one of the portable target, and not a part of the model.

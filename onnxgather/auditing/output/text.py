@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from onnxgather.auditing.algebra.sizes import terms_in
 from onnxgather.auditing.graph_audit import out_of_range
+from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
 from onnxgather.auditing.proof.index_range import NO_INPUT, GivenEnd, IndexRange, Lost
@@ -21,6 +22,7 @@ from onnxgather.core.checks import number_of, printable
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc
 from onnxgather.core.descriptors.spelling import from_dict
+from onnxgather.core.gather import gather_of
 
 MOST_PATHS = 4
 """The most paths of models that a command to run next repeats."""
@@ -154,7 +156,13 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
         yield f"assumes       {rule}, which ONNX Runtime does not check: {names}"
     if audit.contract.get("no_negative"):
         yield "assumes       an index below 0 is out of range, but for constants"
-    elif any(map(_allows_negative, audit.contract.get("conditions", ()))):
+        return
+    counts_from_end = any(
+        INDEX_OPERATORS[gather.domain, gather.op].counts_from_end
+        for gather in audit.gathers
+    )
+    conditions = audit.contract.get("conditions", ())
+    if counts_from_end and any(map(_allows_negative, conditions)):
         yield "assumes       an index below 0 counts from the end"
 
 
@@ -353,7 +361,8 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "not-proved":
         if index_range.excluded:
             return f"in range if {' and '.join(map(str, index_range.excluded))}"
-        return indices_text(index_range)
+        text = indices_text(index_range)
+        return f"{text}; {index_range.limit}" if index_range.limit else text
     # A proof without bounds: there is no index, or the proof compares open sizes.
     for numbers in (index_range.low, index_range.high, index_range.size):
         if not numbers or None in numbers:
@@ -394,6 +403,9 @@ def read_by_directml(gather: AuditedGather) -> str:
     if gather.range.level is not None:
         return ""
     desc = from_dict(gather.descriptor)
+    # With static sizes, DirectML reads a size of 1 otherwise than with open ones.
+    if 1 in gather_of(desc).axes:
+        return ""
     data_tensor = desc.input_tensor
     index_tensor = desc.indices_tensor
     # Only the place of an element counts, so all values but the index are 0.

@@ -5,7 +5,8 @@ A proof leaves *rooms*: numbers that must be at least 0, such as
 
 - If a room depends on open sizes, its condition is read off: `seq` is at most 512.
 - If it depends on the values of inputs, ranges are tried. They start narrow (`STARTS`),
-  and each grows for as long as the proof holds.
+  and each grows for as long as the proof holds. The ends are tried first that are right
+  if an index moves as far as its value.
 
 A trial computes anew only the values between the inputs and the indices.
 """
@@ -13,7 +14,7 @@ A trial computes anew only the values between the inputs and the indices.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ from onnxgather.auditing.algebra.bounds import (
     interval,
 )
 from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, size_from
-from onnxgather.auditing.operators.index_operators import given_indices
+from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
+from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, LOGICAL
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import Condition, open_sizes
 from onnxgather.auditing.proof.input_bounds import input_bounds
@@ -41,6 +43,9 @@ MOST_OPERATIONS = 200
 """No ranges are tried for a gather with more operations than this before it."""
 
 MOST_TRIED = 30_000
+"""After so many computed values no more trials of a gather begin."""
+
+MOST_TRIED_OF_ALL = 300_000
 """After so many computed values no more trials of a network begin."""
 
 FARTHEST_FROM_SIZE = 2**20
@@ -51,6 +56,9 @@ LARGEST_ASKED = 2**24
 
 FARTHEST = 2**62
 """The largest number to try for a float input that must not be infinite."""
+
+MOST_MASKED = 8
+"""At most so many numbers of an Equal are tried."""
 
 STARTS = ((0, 1), (0, 0), (1, 1))
 """The first ranges to try, for all inputs at once."""
@@ -75,7 +83,9 @@ class _Path(Struct, frozen=True):
     names: list[str]
     """The values whose ranges are tried: inputs, and differences of columns."""
     operations: list[Operation]
-    """The operations between them and the indices."""
+    """The operations of the main graph between them and the indices."""
+    in_bodies: set[Operation]
+    """The operations in bodies that lead to the indices."""
     differences: Mapping[str, ColumnDifference]
     """The differences among the names."""
 
@@ -89,6 +99,8 @@ class _Outcome(Struct, frozen=True):
     """The ranges as they were before they grew."""
     sizes: tuple[Condition, ...]
     """What the proof still asks of sizes."""
+    also: tuple[int, ...] | None = None
+    """Numbers outside the only range, with which the gather is proved too."""
 
 
 class Search:
@@ -99,17 +111,25 @@ class Search:
         self._main = network.main
         self._ranges = ranges
         self._open_sizes = open_sizes(network)
+        self.limit: str | None = None
+        """The limit that ended the last search, as a clause; None if none did."""
         self._values_left = MOST_TRIED
+        """How many values the trials of the gather may still compute."""
+        self._values_left_of_all = MOST_TRIED_OF_ALL
+        """Likewise, of all gathers."""
+        self._places = {name: place for place, name in enumerate(self._main.inputs)}
+        """The places of the inputs in their order."""
         self._producers = dict[str, int]()
         """The operation of the main graph, by its number, that computes a value."""
-        self._callers = dict[Scope, int]()
-        """The operation of the main graph whose body holds a scope."""
+        self._around = dict[Scope, tuple[Scope, Operation]]()
+        """The operation whose body a scope is, and the scope of the operation."""
         for number, operation in enumerate(self._main.operations):
             for output in operation.outputs:
                 self._producers[output] = number
-            for body in operation.bodies.values():
-                for scope in body.scopes():
-                    self._callers[scope] = number
+        for scope in self._main.scopes():
+            for operation in scope.operations:
+                for body in operation.bodies.values():
+                    self._around[body] = scope, operation
         self._always_run = set(_scopes_that_run(self._main))
 
     def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
@@ -117,6 +137,8 @@ class Search:
 
         The result is empty if no simple conditions prove it.
         """
+        self._values_left = MOST_TRIED
+        self.limit = None
         # Case 1: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
@@ -130,10 +152,11 @@ class Search:
             return judged
 
         # Case 2: ranges of values prove it.
-        for outcome in self._outcomes(scope, gather):
+        for of_ranges in self._outcomes(scope, gather):
+            outcome = self._with_masked(scope, gather, of_ranges)
             conditions = self._conditions_of(scope, gather, outcome)
-            # The budget ended within a search, so ends may be wrong.
-            if self._values_left < 0:
+            # The search ended within a trial, so ends may be wrong.
+            if self.limit is not None:
                 return ()
             if conditions is not None:
                 return (*conditions, *outcome.sizes)
@@ -236,14 +259,31 @@ class Search:
 
     def _changed(self, path: _Path, trial: ValueRanges) -> Ranges | None:
         """Return the bounds of a trial; None if there were too many trials."""
-        if self._values_left < 0:
+        if not self._may_try():
             return None
         bounds = {
             name: self._bounds(name, intervals) for name, intervals in trial.items()
         }
-        changed = self._ranges.again(self._main, path.operations, bounds)
-        self._values_left -= changed.computed
+        changed = self._ranges.again(
+            self._main, path.operations, bounds, path.in_bodies
+        )
+        self._count(changed)
         return changed
+
+    def _may_try(self) -> bool:
+        """Return whether one more trial may begin; else note the limit."""
+        if self._values_left < 0:
+            what = "the search for conditions"
+            self.limit = f"{what} ended after {MOST_TRIED:,} computed values"
+        elif self._values_left_of_all < 0:
+            what = "the search for conditions of all gathers"
+            self.limit = f"{what} ended after {MOST_TRIED_OF_ALL:,} computed values"
+        return self.limit is None
+
+    def _count(self, changed: Ranges) -> None:
+        """Count the values that a trial computed."""
+        self._values_left -= changed.computed
+        self._values_left_of_all -= changed.computed
 
     def _grown(
         self, scope: Scope, gather: Operation, path: _Path, starts: ValueRanges
@@ -252,20 +292,25 @@ class Search:
 
         What the proof asks of sizes stays as it is.
         """
-        wanted = self._try(scope, gather, path, starts)
+        first_trial = self._changed(path, starts)
+        if first_trial is None:
+            return None
+        wanted = self._size_conditions(first_trial, scope, gather)
         if wanted is None:
             return None
 
         def holds(trial: ValueRanges) -> bool:
             return self._try(scope, gather, path, trial) == wanted
 
+        likely = _likely_growth(self._coordinates(first_trial, scope, gather))
         trial = dict(starts)
         for name in list(trial):
             others = {other: trial[other] for other in trial if other != name}
-            if holds(others):  # any value of it will do
+            # Any value of it will do. Without ranges, nothing is proved.
+            if others and holds(others):
                 trial = others
                 continue
-            widest = self._widest_interval(name, others, trial[name][0], holds)
+            widest = self._widest_interval(name, others, trial[name][0], holds, likely)
             trial = others | {name: [widest]}
             is_difference = name in path.differences
             columns = (
@@ -283,16 +328,72 @@ class Search:
             return None
         return _Outcome(path, trial, starts, wanted)
 
+    def _with_masked(
+        self, scope: Scope, gather: Operation, outcome: _Outcome
+    ) -> _Outcome:
+        """Return an outcome that allows the numbers that the model replaces, too.
+
+        `Where(ids == -100, 0, ids)` is proved for -100 and for a range, but not for all
+        numbers from -100 to that range. So each number that is compared is tried alone.
+        """
+        path = outcome.path
+        (name, intervals), *others = outcome.ranges.items()
+        # Of several ranges, a number of one needs a trial with each number of another.
+        if others or len({*intervals}) > 1 or scope is not self._main:
+            return outcome
+        if path.differences or self._main.types[name].data_type not in INTEGERS:
+            return outcome
+        # Only an index that comes from one element is that number or in that range.
+        is_elementwise = all(
+            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
+            for operation in path.operations
+        )
+        if not gather.is_gather or not is_elementwise:
+            return outcome
+        masked: list[int] = []
+        for number in self._compared_numbers(path):
+            trial: ValueRanges = {name: [(number, number)]}
+            if self._try(scope, gather, path, trial) == outcome.sizes:
+                masked.append(number)
+
+        low, high = intervals[0]
+        for number in masked:
+            if number == high + 1:
+                high = number
+        also = tuple(number for number in masked if not low <= number <= high)
+        return replace(outcome, ranges={name: [(low, high)]}, also=also or None)
+
+    def _compared_numbers(self, path: _Path) -> list[int]:
+        """Return the numbers that values of a path may equal, in order."""
+        numbers = set[int]()
+        for operation in path.operations:
+            if operation.operator != "Equal":
+                continue
+            for operand in operation.inputs:
+                value = self._ranges.value(self._main, operand)
+                known = value.known
+                if known is not None and value.data_type in ("INT32", "INT64"):
+                    numbers.update(known.ravel().tolist())
+        return sorted(numbers)[:MOST_MASKED]
+
     def _widest_interval(
         self,
         name: str,
         others: ValueRanges,
         start: Interval,
         holds: Callable[[ValueRanges], bool],
+        likely: Interval,
     ) -> Interval:
         """Return the widest interval of a value that still proves.
 
         The high end grows first.
+
+        Args:
+            name: The value.
+            others: The ranges of other values.
+            start: The interval that grows.
+            holds: Whether ranges prove.
+            likely: As of `_likely_growth`.
         """
         _, high = start
         lowest, highest = self._limits(name)
@@ -304,6 +405,7 @@ class Search:
             start,
             (lowest, highest),
             _with_own(holds, others, name),
+            likely,
         )
 
     def _widest_from_size(
@@ -336,12 +438,17 @@ class Search:
         start: Interval,
         limits: tuple[float, float],
         holds: Callable[[Interval], bool],
+        likely: Interval = (0, 0),
     ) -> Interval:
         """Return the widest interval of numbers for which `holds` is true."""
         low, high = start
         lowest, highest = limits
-        high = _farthest(high, highest, lambda n: holds((low, n)))
-        low = -_farthest(-low, -lowest, lambda n: holds((-n, high)))
+        below, above = likely
+        # Where an index falls as its value grows, the ends are the other way round.
+        likely_highs = [high + above, high + below]
+        likely_lows = [below - low, above - low]
+        high = _farthest(high, highest, lambda n: holds((low, n)), likely_highs)
+        low = -_farthest(-low, -lowest, lambda n: holds((-n, high)), likely_lows)
         return low, high
 
     def _columns_that_matter(
@@ -471,6 +578,7 @@ class Search:
                     of="values",
                     input=name,
                     columns=None if is_of_all else tuple(columns),
+                    also=outcome.also,
                     exact=exact,
                     **ends,
                 )
@@ -605,7 +713,7 @@ class Search:
     ) -> bool:
         """Return whether an index surely leaves its axis with numbers as some sizes."""
         operations = self._operations_before(gather)
-        if operations is None or self._values_left < 0:
+        if operations is None or not self._may_try():
             return False
         sizes = {**self._ranges.sizes, **fixed}
         values: dict[str, Bounds] = {}
@@ -615,15 +723,12 @@ class Search:
                 value = _within(value, trial[name])
             values[name] = value
         changed = self._ranges.anew(self._main, operations, values)
-        self._values_left -= changed.computed
+        self._count(changed)
         return self._leaves_surely(changed, scope, gather)
 
     def _leaves_surely(self, ranges: Ranges, scope: Scope, gather: Operation) -> bool:
         """Return whether some index of a gather surely leaves its axis."""
-        # A trial with one number is no constant.
-        own = self._ranges.coordinates(scope, gather)
-        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
-        for coordinate in ranges.coordinates(scope, gather):
+        for coordinate in self._coordinates(ranges, scope, gather):
             value = coordinate.value
             count = elements_of(value.sizes)
             # There may be no index, or its axis is not known.
@@ -637,11 +742,8 @@ class Search:
             has_others = is_tuple or coordinate.ignored is not None
             if has_others or value.data_type not in INTEGERS:
                 bounds = np.array([[coordinate.low, coordinate.high]], object)
-            lowest_allowed = coordinate.lowest
-            if coordinate.input.from_end and not from_end[coordinate.input]:
-                lowest_allowed = 0
             for low, high in bounds.reshape(-1, 2).tolist():
-                if low >= coordinate.size or high < lowest_allowed:
+                if low >= coordinate.size or high < coordinate.lowest:
                     return True
         return False
 
@@ -662,17 +764,31 @@ class Search:
             waiting.extend(taken(self._main.operations[number]))
         return [self._main.operations[number] for number in sorted(before)]
 
+    def _coordinates(
+        self, ranges: Ranges, scope: Scope, gather: Operation
+    ) -> Iterator[Coordinate]:
+        """Yield the coordinates of a trial.
+
+        A trial with one number is no constant of the model, which may be below 0.
+        """
+        own = self._ranges.coordinates(scope, gather)
+        from_end = {coordinate.input: coordinate.from_end for coordinate in own}
+        for coordinate in ranges.coordinates(scope, gather):
+            if coordinate.input.from_end and not from_end[coordinate.input]:
+                yield replace(coordinate, from_end=False, lowest=0)
+            else:
+                yield coordinate
+
     def _size_conditions(
         self, ranges: Ranges, scope: Scope, gather: Operation
     ) -> tuple[Condition, ...] | None:
         """Return what a proof asks of open sizes; None if they alone prove nothing."""
         conditions: list[Condition] = []
-        for coordinate in ranges.coordinates(scope, gather):
-            if coordinate.size is None:
+        for coordinate in self._coordinates(ranges, scope, gather):
+            rooms = _rooms_of(coordinate)
+            if rooms is None:
                 return None
-            room_above = coordinate.size - 1 - coordinate.high
-            room_below = coordinate.low - coordinate.lowest
-            for room in (room_above, room_below):
+            for room in reversed(rooms):
                 if room >= 0:
                     continue
                 condition = self._size_condition(room)
@@ -730,20 +846,18 @@ class Search:
             with_differences: Whether a difference of two columns of an input stands
                 for what leads to it.
         """
-        nothing = _Path([], [], {})
-        caller = self._callers.get(scope)
         on_path: set[int] = set()
-        if caller is None:
+        in_bodies: set[Operation] = set()
+        if scope not in self._around:
             waiting = given_indices(gather)
         else:
-            on_path.add(caller)
-            waiting = list(taken(self._main.operations[caller]))
+            in_bodies, caller = self._leading_in_bodies(scope, gather)
+            on_path.add(self._producers[caller.outputs[0]])
+            waiting = list(taken(caller))
 
         visited: set[str] = set()
         differences: dict[str, ColumnDifference] = {}
         while waiting:
-            if len(on_path) > MOST_OPERATIONS:
-                return nothing
             name = waiting.pop()
             if name in visited or self._ranges.value(self._main, name).is_exact:
                 continue
@@ -758,18 +872,56 @@ class Search:
                     differences[name] = difference
                     continue
             on_path.add(producer)
+            if len(on_path) > MOST_OPERATIONS:
+                why = f"more than {MOST_OPERATIONS} operations lead to the indices"
+                self.limit = f"no conditions were searched, as {why}"
+                return _Path([], [], set(), {})
             waiting.extend(taken(operation))
-        if len(on_path) > MOST_OPERATIONS:
-            return nothing
 
         types = self._main.types
+        inputs = sorted(visited & self._places.keys(), key=self._places.__getitem__)
         names = [
             name
-            for name in (*self._main.inputs, *differences)
-            if name in visited and types[name].data_type in LIMITS_TRIED
+            for name in (*inputs, *differences)
+            if types[name].data_type in LIMITS_TRIED
         ]
         operations = [self._main.operations[number] for number in sorted(on_path)]
-        return _Path(names, operations, differences)
+        return _Path(names, operations, in_bodies, differences)
+
+    def _leading_in_bodies(
+        self, scope: Scope, gather: Operation
+    ) -> tuple[set[Operation], Operation]:
+        """Return the operations in bodies that lead to a gather in a body.
+
+        The other result is the operation of the main graph that has the body.
+        """
+        waiting = [(scope, name) for name in taken(gather)]
+        around: set[Operation] = set()
+        caller = gather
+        while scope is not self._main:
+            body = scope
+            scope, caller = self._around[body]
+            around.add(caller)
+            waiting += [(scope, name) for name in caller.inputs]
+            # The first outputs are the state of a loop, which has an input beside it.
+            state_count = len(caller.inputs) - 1
+            waiting += [(body, name) for name in body.outputs[:state_count]]
+
+        leading: set[Operation] = set()
+        while waiting:
+            scope, name = waiting.pop()
+            owner = scope.owner(name)
+            if owner is None or owner is self._main:
+                continue
+            operation = self._ranges.producer(owner, name)
+            if operation is None or operation in leading:
+                continue
+            leading.add(operation)
+            waiting += [(owner, used) for used in taken(operation)]
+            for body in operation.bodies.values():
+                for inner in body.scopes():
+                    leading.update(inner.operations)
+        return leading | around, caller
 
     def _limits(self, name: str) -> tuple[float, float]:
         return LIMITS_TRIED[self._main.types[name].data_type]
@@ -813,6 +965,31 @@ def _corners_of(ranges: ValueRanges) -> Iterator[ValueRanges]:
         }
 
 
+def _likely_growth(coordinates: Iterable[Coordinate]) -> Interval:
+    """Return how far ranges grow below and above if an index moves as its value.
+
+    Args:
+        coordinates: The coordinates of indices that are proved.
+    """
+    below: float = math.inf
+    above: float = math.inf
+    for coordinate in coordinates:
+        rooms = _rooms_of(coordinate)
+        if rooms is not None:
+            below = min(below, low_of(rooms[0]))
+            above = min(above, low_of(rooms[1]))
+    return below, above
+
+
+def _rooms_of(coordinate: Coordinate) -> tuple[AnySize, AnySize] | None:
+    """Return how far indices are from the ends below and above; None if not known."""
+    if coordinate.size is None:
+        return None
+    room_below = coordinate.low - coordinate.lowest
+    room_above = coordinate.size - 1 - coordinate.high
+    return room_below, room_above
+
+
 def _ends_as_fields(own: Interval, limits: tuple[float, float]) -> dict[str, Any]:
     """Return an interval as the fields of a condition; an end at a limit is open."""
     fields = dict[str, Any]()
@@ -824,20 +1001,39 @@ def _ends_as_fields(own: Interval, limits: tuple[float, float]) -> dict[str, Any
     return fields
 
 
-def _farthest(start: float, last: float, holds: Callable[[float], bool]) -> float:
+def _farthest(
+    start: float,
+    last: float,
+    holds: Callable[[float], bool],
+    likely: Iterable[float] = (),
+) -> float:
     """Return the largest number up to `last` for which `holds` is true.
 
-    It is true for `start`. The step doubles from there on; near an end, the interval is
-    halved.
+    It is true for `start`. A likely number is the largest one if it holds and the next
+    one does not. From the largest one that holds, the step doubles; near an end, the
+    interval is halved.
     """
-    if holds(last):
-        return last
-    if last == math.inf:
-        return _farthest(start, FARTHEST, holds)
     good = start
-    bad = last
+    bad = math.inf
+    for number in likely:
+        for tried in (number, number + 1):
+            # Case 1: what was tried already decides it.
+            if not good < tried < min(bad, last):
+                continue
+            # Case 2: it is tried.
+            if holds(tried):
+                good = tried
+            else:
+                bad = tried
+    if bad == math.inf:
+        if holds(last):
+            return last
+        if last == math.inf:
+            return _farthest(good, FARTHEST, holds)
+        bad = last
+    first = good
     while bad - good > 1:
-        step = good - start + 1
+        step = good - first + 1
         tried = good + step
         if good + 2 * step >= bad:  # a doubled step would pass the end
             tried = (good + bad) // 2

@@ -23,6 +23,8 @@ from onnxgather.auditing.algebra.sizes import (
     Size,
     Symbol,
     assume,
+    larger,
+    lesser,
     low_of,
     never_negative,
     size_from,
@@ -139,16 +141,21 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     high_expression: Annotated[str, Meta(max_length=1000)] | None = None
     """Of values or a difference: the greatest number where it depends on open sizes,
     such as `length - 1`; None where it does not."""
+    also: Annotated[tuple[End, ...], Meta(min_length=1)] | None = None
+    """Of values: other numbers, which need not be between the ends, such as one that
+    the model replaces before it gathers."""
     exact: bool = False
     """Whether beyond each end some input, which meets the other conditions of the
     gather, takes an index out of range. If not, the condition is only sufficient:
     inputs outside it may be in range too."""
 
     def admits(self, number: float) -> bool:
-        """Return whether a number is between the ends; NaN never is.
+        """Return whether a number is between the ends, or in `also`; NaN never is.
 
         Ends that are expressions admit any number: `with_numbers` replaces them.
         """
+        if self.also and number in self.also:
+            return True
         # `not >=` instead of `<`: no comparison with NaN is true.
         if self.low is not None and not number >= self.low:
             return False
@@ -177,6 +184,21 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         low, high = ends
         return low, high
 
+    def ends_of_all(
+        self, sizes: Mapping[str, AnySize]
+    ) -> tuple[AnySize | None, AnySize | None]:
+        """Return the ends as `ends` does, with the numbers in `also` between them."""
+        low, high = self.ends(sizes)
+        for number in self.also or ():
+            low = None if low is None else lesser(low, number)
+            high = None if high is None else larger(high, number)
+        return low, high
+
+    @property
+    def needs_integers(self) -> bool:
+        """Whether it is only of the elements of an input of integers."""
+        return self.of == "difference" or bool(self.also)
+
     def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
         """Return the condition with numbers as ends, for sizes by their names."""
         low, high = (None if end is None else low_of(end) for end in self.ends(sizes))
@@ -194,21 +216,23 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             left = " + ".join(added) or "0"
             right = " + ".join(subtracted) or "0"
             return f"{left} is at most {right}"
-        subject = self._subject
+        others = ", ".join(map(str, self.also or ()))
+        verb = f"is {others} or" if others else "is"
+        subject = f"{self._subject} {verb}"
         low = self.low if self.low_expression is None else self.low_expression
         high = self.high if self.high_expression is None else self.high_expression
         if low is None and high is None:
-            return f"{subject} is a number, not NaN"
+            return f"{subject} a number, not NaN"
         if low is None:
-            return f"{subject} is at most {high}"
+            return f"{subject} at most {high}"
         if high is None:
-            return f"{subject} is at least {low}"
+            return f"{subject} at least {low}"
         if low == high:
-            return f"{subject} is {low}"
+            return f"{subject} {low}"
         # Nothing meets two conditions together whose ends are not in their order.
         if isinstance(low, int) and isinstance(high, int) and low < high:
-            return f"{subject} is from {low} to {high}"
-        return f"{subject} is at least {low} and at most {high}"
+            return f"{subject} from {low} to {high}"
+        return f"{subject} at least {low} and at most {high}"
 
     @property
     def _subject(self) -> str:
@@ -406,7 +430,7 @@ def _excluded_by_others(
             subjects = [subjects[0] - subjects[1]]
         elif not condition.is_of_elements:
             subjects = [size_from(expression_of(condition, sizes), numbers)]
-        low, high = condition.ends(numbers)
+        low, high = condition.ends_of_all(numbers)
         for subject in subjects:
             if low is not None:
                 facts[subject - low] = condition
@@ -468,8 +492,8 @@ _FIELDS = {
 }
 """The fields besides its ends that a condition must have."""
 
-_OPTIONAL = {"values": "columns", "size": "expression"}
-"""The field that a condition may have, too."""
+_OPTIONAL = {"values": ["columns", "also"], "size": ["expression"]}
+"""The fields that a condition may have, too."""
 
 
 def decoded(given: GivenContract) -> Contract:
@@ -534,10 +558,10 @@ def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> Non
         FileFormatError: It does not.
     """
     required = _FIELDS[condition.of]
-    allowed = {*required, _OPTIONAL.get(condition.of)}
+    allowed = {*required, *_OPTIONAL.get(condition.of, ())}
     fields = [
         field
-        for field in ("input", "columns", "dim", "expression")
+        for field in ("input", "columns", "dim", "expression", "also")
         if getattr(condition, field) is not None
     ]
     # A field of another kind of condition is an error, not ignored.
@@ -784,7 +808,7 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     """
     columns = condition.columns
     is_difference = condition.of == "difference"
-    kinds = INTEGER_KINDS if is_difference else NUMBER_KINDS
+    kinds = INTEGER_KINDS if condition.needs_integers else NUMBER_KINDS
     if array.dtype.kind not in kinds:
         raise OnnxGatherError(f"{rule_of_elements(condition)}, got {array.dtype}")
 
@@ -801,8 +825,13 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
         part = exact[..., :1] - exact[..., 1:]
     if not part.size:
         return
+    # If all elements are in `also`, both positions are that of such an element.
+    compared: Any = part
+    for number in condition.also or ():
+        compared = np.ma.masked_where(part == number, compared)
     # Both positions are that of a NaN if there is any.
-    for index in (part.argmin(), part.argmax()):
+    index: int
+    for index in (compared.argmin(), compared.argmax()):
         number = part.item(index)
         if numbers.admits(number):
             continue
@@ -826,7 +855,7 @@ def rule_of_condition(condition: Condition) -> str:
 
 def rule_of_elements(condition: Condition) -> str:
     """Return the rule of what the elements of an input are."""
-    noun = "integers" if condition.of == "difference" else "numbers"
+    noun = "integers" if condition.needs_integers else "numbers"
     return f"input {shown(condition.input)} must hold {noun}"
 
 

@@ -474,11 +474,10 @@ class _Guard:
         """
         name = condition.input or ""
         data_type = self._network.main.types[name].data_type
-        is_difference = condition.of == "difference"
         is_number = data_type in NUMPY_TYPES
         is_float = is_number and NUMPY_TYPES[data_type].kind == "f"
-        if not is_number or (is_difference and is_float):
-            noun = "integers" if is_difference else "numbers"
+        if not is_number or (condition.needs_integers and is_float):
+            noun = "integers" if condition.needs_integers else "numbers"
             rule = f"must be of an input of {noun}"
             raise OnnxGatherError(f"{where} {rule}, got {data_type} {shown(name)}")
 
@@ -545,7 +544,13 @@ class _Values:
         if self._dtype is not np.int64:
             # For OpenVINO, NaN is at least any number.
             checks.append(nodes.add("Not", nodes.add("IsNaN", compared)))
-        return nodes.every(checks) if checks else nodes.add("Equal", value, value)
+        holds = nodes.every(checks) if checks else nodes.add("Equal", value, value)
+        for number in self._condition.also or ():
+            # INT64 is negative for large elements of UINT64.
+            if number >= 0 or self._data_type != "UINT64":
+                is_number = nodes.add("Equal", compared, number)
+                holds = nodes.add("Or", holds, is_number)
+        return holds
 
     def difference(self, value: str, other: str) -> str:
         """Return whether each difference of two elements is between the ends."""

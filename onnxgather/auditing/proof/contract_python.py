@@ -129,8 +129,9 @@ def _lines_of_elements(
     is_difference = condition.of == "difference"
     yield f"x = array({condition.input!r})"
     # An input in `types` is of a type of numbers, and was checked to have it.
-    if is_difference or rules.types.get(condition.input or "") not in NUMPY_TYPES:
-        kinds = INTEGER_KINDS if is_difference else NUMBER_KINDS
+    is_number = rules.types.get(condition.input or "") in NUMPY_TYPES
+    if condition.needs_integers or not is_number:
+        kinds = INTEGER_KINDS if condition.needs_integers else NUMBER_KINDS
         yield from _required(f"x.dtype.kind in '{kinds}'", rule_of_elements(condition))
     columns = [*(condition.columns or ())]
     if columns:
@@ -145,6 +146,8 @@ def _lines_of_elements(
         yield "x = x[..., :1] - x[..., 1:]"
         least = "x.min()"
         greatest = "x.max()"
+    for number in condition.also or ():
+        yield f"x = x[x != {number}]"
     low, high = _ends(condition, size_texts)
     # The least is compared with the greatest as that fails for NaN, even without ends.
     test = f"x.size == 0 or {low}{least} <= {greatest}{high}"

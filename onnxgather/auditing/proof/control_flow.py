@@ -210,7 +210,8 @@ class ControlFlow:
             return [_closed_since(value, start) for value in outputs[skipped:]]
 
         if self._depth == DEEPEST:
-            state = [unknown("", None, *value.stops) for value in first]
+            limit = f"a loop inside {DEEPEST} other loops"
+            state = [unknown("", None, *value.stops, limit) for value in first]
             return state, run(state)
         self._depth += 1
         try:

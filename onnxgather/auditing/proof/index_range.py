@@ -115,6 +115,9 @@ class IndexRange(Struct, frozen=True):
     given: GivenEnd | None = None
     """What shows that an index is out of range if neither a constant nor a run does:
     an end of a given range. The conditions say where the gather is proved."""
+    limit: str | None = None
+    """The limit that ended the search for a proof or for conditions, as a clause; None
+    if none did."""
 
 
 NO_INPUT = "no input meets these and the others"
@@ -214,7 +217,8 @@ def _is_surely_outside(
     """
     value = coordinate.value
     name = coordinate.input.value_in(operation)
-    if not value.is_exact and not scope.is_constant(name):
+    is_constant = coordinate.input.is_attribute or scope.is_constant(name)
+    if not value.is_exact and not is_constant:
         return False
     if coordinate.is_within or not coordinate.is_exact:
         return False

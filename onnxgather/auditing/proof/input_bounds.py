@@ -109,7 +109,7 @@ def limited_differences(
         columns = condition.columns or ()
         if condition.of != "difference" or len(columns) != 2:
             continue
-        low, high = condition.ends(sizes)
+        low, high = condition.ends_of_all(sizes)
         if low is None or high is None:
             continue
         difference = ColumnDifference(condition.input or "", *columns)
@@ -160,7 +160,7 @@ def input_bounds(
             continue
         rows = slice(None) if columns is None else list(columns)
         is_covered[rows] = True
-        low_end, high_end = condition.ends(sizes)
+        low_end, high_end = condition.ends_of_all(sizes)
         # A float has no open size as a bound.
         if data_type in FLOATS:
             low_end = None if low_end is None else low_of(low_end)

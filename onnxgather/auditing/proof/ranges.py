@@ -6,7 +6,7 @@ Each operation is looked at once, in order. Its bounds come from those of its in
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -166,6 +166,8 @@ class Ranges:
         self._control_flow = ControlFlow(self)
         self._values: dict[Scope, MutableMapping[str, Bounds]] = {}
         self._producers: dict[Scope, dict[str, Operation]] = {}
+        self._in_bodies: Collection[Operation] | None = None
+        """The operations to compute in bodies; None for all of them."""
         self._kept = 0
         """How many bounds all large values together have."""
 
@@ -175,7 +177,10 @@ class Ranges:
         self._producers[scope] = {}
         for name, value in zip(scope.inputs, inputs, strict=False):
             self._keep(scope, name, value)
-        self._run(scope, scope.operations)
+        operations: Sequence[Operation] = scope.operations
+        if self._in_bodies is not None:
+            operations = [one for one in operations if one in self._in_bodies]
+        self._run(scope, operations)
         return [self.value(scope, name) for name in scope.outputs]
 
     def again(
@@ -183,6 +188,7 @@ class Ranges:
         scope: Scope,
         operations: Sequence[Operation],
         values: Mapping[str, Bounds],
+        in_bodies: Collection[Operation] | None = None,
     ) -> Ranges:
         """Return the bounds with other values; only some operations are computed anew.
 
@@ -190,8 +196,11 @@ class Ranges:
             scope: A scope.
             operations: The operations of the scope to compute, in their order.
             values: The bounds that replace those of values of the scope.
+            in_bodies: The operations to compute in the bodies of these; None for all.
+                Nothing is known of the results of others.
         """
         changed = self._same_network()
+        changed._in_bodies = in_bodies
         changed._producers[scope] = self._producers[scope]
         of_scope = ChainMap(dict(values), self._values[scope])
         return changed._ran(scope, operations, of_scope)

@@ -26,6 +26,7 @@ from onnxgather.core.descriptors.operators import (
     GatherND1Desc,
     GatherNDDesc,
 )
+from onnxgather.core.descriptors.strides import without_ones
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.public import public
@@ -209,8 +210,7 @@ def directml_strides(desc: Descriptor) -> tuple[int, ...]:
     strides = tensor.element_strides
     if not isinstance(desc, GatherElementsDesc):
         return strides
-    pairs = zip(tensor.sizes, strides, strict=True)
-    return tuple(0 if size == 1 else stride for size, stride in pairs)
+    return without_ones(tensor.sizes, strides)
 
 
 def _clamped_offsets(

@@ -57,6 +57,12 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def without_ones(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Return strides with 0 for each size of 1."""
+    pairs = zip(sizes, strides, strict=True)
+    return tuple([0 if size == 1 else stride for size, stride in pairs])
+
+
 def in_order(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Return whether elements lie row-major and without gaps.
 

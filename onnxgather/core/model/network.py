@@ -90,6 +90,16 @@ element."""
 _TUPLES = ("GatherND", "ScatterND")
 """The operators whose second input holds tuples of indices in its last dimension."""
 
+_FLAGS = (
+    "allowzero",
+    "exclusive",
+    "fmod",
+    "keepdims",
+    "noop_with_empty_axes",
+    "reverse",
+)
+"""The attributes that are 0 or 1; providers differ in what other numbers mean."""
+
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
 
@@ -118,6 +128,14 @@ class Operation(Struct, frozen=True, eq=False):
     def label(self) -> str:
         """The name of the node, or of its first output where the node has none."""
         return self.name or next(iter(self.outputs), "")
+
+    @property
+    def wrong_flag(self) -> str:
+        """An attribute that must be 0 or 1 and is not; "" if there is none."""
+        for name in _FLAGS:
+            if self.attributes.get(name, 0) not in (0, 1):
+                return name
+        return ""
 
     @property
     def is_gather(self) -> bool:

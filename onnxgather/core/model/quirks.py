@@ -49,6 +49,12 @@ class Quirk(Struct, frozen=True):
     """The test that shows it; "" if a `test_quirks.py` has a model of the row."""
 
     @property
+    def right_from(self) -> str:
+        """Return the first measured version without it; "" if the newest shows it."""
+        newest = MEASURED[-1]
+        return "" if newest in self.versions else newest
+
+    @property
     def levels(self) -> tuple[OptimizationLevel, ...]:
         """Return the levels of optimization that show it."""
         levels = tuple(OPTIMIZATION_LEVELS)
@@ -312,9 +318,11 @@ LOW_HALVES_AS_SIGNED = Quirk(
     "Min, Max and Clip of INT64 compare low halves as signed integers where the high "
     "ones are equal.",
     "disabled",
-    "With `low_halves=True` certificates use these comparisons, and bounds hold both.",
+    "A certificate names the version from which ONNX Runtime is right. With "
+    "`low_halves=True` certificates use these comparisons. Bounds hold both.",
     (
         "proving.operators._ordered",
+        "proving.operators._limited",
         "auditing.algebra.bounds",
         "auditing.operators.output_bounds_order",
     ),
@@ -334,6 +342,17 @@ SLICE_BACKWARDS = Quirk(
         "auditing.operators.output_bounds_selection._positions_of_slice",
         "auditing.operators.output_types._slice_length",
     ),
+)
+LONG_PADS = Quirk(
+    "long pads",
+    "It reads foreign memory where a Pad reflects more elements than an axis has "
+    "beside its end, or wraps more elements in front of an axis than it has.",
+    "disabled",
+    "The elements of such a Pad have bounds only if its pads are surely short enough.",
+    ("auditing.operators.output_bounds_selection._is_padded_inside",),
+    versions=("1.24.4",),
+    test="auditing/operators/test_output_bounds.py::"
+    "test_long_pads_read_foreign_memory_before_onnx_runtime_1_32",
 )
 SQUEEZE_OF_NO_AXES = Quirk(
     "Squeeze of no axes",
@@ -379,6 +398,15 @@ REDUCTION_OF_NOTHING = Quirk(
     ("auditing.operators.output_types._reduced",),
     versions=("1.24.4",),
 )
+NOOP_OF_NOTHING = Quirk(
+    "noop of nothing",
+    "It reduces a value without elements over all axes where noop_with_empty_axes says "
+    "that none is reduced.",
+    "disabled",
+    "Such a reduction has bounds only if the value surely has elements.",
+    ("auditing.operators.output_bounds_axes._reduced",),
+    versions=("1.24.4",),
+)
 CONVOLUTION_OF_NOTHING = Quirk(
     "convolution of nothing",
     "It refuses a convolution that has no place for its window.",
@@ -395,6 +423,15 @@ SKIPPED_STATISTICS = Quirk(
     "disabled",
     "These outputs have open types.",
     ("auditing.operators.output_types_of_runtime._skip_normalization",),
+    versions=("1.24.4",),
+)
+FEATURES_OF_LEAVES = Quirk(
+    "features of leaves",
+    "It refuses a tree whose leaf has a feature that the input has not, though a leaf "
+    "reads none.",
+    "disabled",
+    "With such a leaf a tree is neither proved nor out of range.",
+    ("auditing.operators.tree_features.leaves_have_features",),
     versions=("1.24.4",),
 )
 SCALARS_OF_ANY_SHAPE = Quirk(

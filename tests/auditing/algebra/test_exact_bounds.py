@@ -23,7 +23,12 @@ from onnxgather.auditing.algebra.bounds import (
 from onnxgather.auditing.algebra.sizes import Size, Symbol
 from onnxgather.auditing.operators import output_bounds_table as operator_bounds_table
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, QUIET, TRANSFERS
+from onnxgather.auditing.operators.output_bounds import (
+    ELEMENTWISE,
+    QUIET,
+    TRANSFERS,
+    bounds_by_table,
+)
 from onnxgather.auditing.operators.output_bounds_order import (
     limited_below,
     met,
@@ -402,6 +407,9 @@ Range 0; 2**14 + 1; 1 => (2**14 + 1,) [0..16384]
 ReduceSum [1..2, 3..5]; [0] => (1,) [4..7]
 ReduceSum {keepdims=0} [1..2, 3..5] => () 4..7
 ReduceSum {noop_with_empty_axes=1} [1..2, 3..5]; EMPTY => [1..2, 3..5]
+ReduceMax {noop_with_empty_axes=1} INT64(n,) [1..5] => (n,) [1..5]
+ReduceMax {noop_with_empty_axes=1} INT64(n, count) [[1..5]] => (n, count) nothing
+ReduceMax {noop_with_empty_axes=1} INT64(None,) [1..5] => (None,) nothing
 ReduceSum INT64(4,) [1..2]; [0] => (1,) [4..8]
 ReduceSum [[1, 2, 3], [4, 5, 6]]; [0] => (1, 3) [[5, 7, 9]]
 ReduceSum {keepdims=0} [[1, 2, 3], [4, 5, 6]]; [-1] => (2,) [6, 15]
@@ -444,6 +452,27 @@ GatherND [1..5, 2..9]; [0] => () 1..9
 Pad [3..5]; [1, 1] => (3,) [0..5]
 Pad [3..5]; [1, 1]; -7 => (3,) [-7..5]
 Pad {value=9.0} FLOAT [3..5] => (3,) [3.0..9.0]
+Pad {mode='edge'} [3..5]; [9, 9] => (19,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [3, 3] => (10,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [4, 0] => (8,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [0, 4] => (8,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [2, -1] => (5,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [-1, 2] => (5,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [0..3, 0] => (None,) [0..5]
+Pad {mode='reflect'} INT64(4,) [3..5]; [0..4, 0] => (None,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; [-1..3, 0] => (None,) nothing
+Pad {mode='reflect'} INT64(4,) [3..5]; INT64(2,) => (None,) nothing
+Pad {mode='reflect'} INT64(n,) [3..5]; [0, 0] => (n,) [0..5]
+Pad {mode='reflect'} INT64(n,) [3..5]; [1, 0] => (n + 1,) nothing
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [0, 3, 0, 3] => (n, 10) [[0..5]]
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; [1] => (n, 10) [[0..5]]
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; [0] => (n + 6, 4) nothing
+Pad {mode='reflect'} INT64(n, 4) [[3..5]]; [3, 3]; none; INT64(1,) => (...) nothing
+Pad {mode='reflect'} INT64(None,) [3..5]; [1, 0] => (None,) nothing
+Pad {mode='reflect'} INT64(...) 3..5; [1, 0] => (...) nothing
+Pad {mode='wrap'} INT64(4,) [3..5]; [3, 40] => (47,) [0..5]
+Pad {mode='wrap'} INT64(4,) [3..5]; [4, 0] => (8,) nothing
+Pad {mode='wrap'} INT64(4,) [3..5]; [3, -2] => (5,) nothing
 ScatterElements [3..5]; [0]; [-2..4] => [-2..5]
 ScatterElements {reduction='add'} [3..5]; [0]; [-2..4] => nothing
 ScatterND {reduction='none'} [3..5]; [0]; [4..7] => [3..7]
@@ -560,6 +589,26 @@ def test_a_comparison_tells_nothing_of_numbers_that_providers_order_otherwise() 
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("[0..9]", "[9]", "[0..8] and [9]"),
+        ("[0..9]", "[0]", "[1..9] and [0]"),
+        ("[9]", "[0..9]", "[9] and [0..8]"),
+        ("[0..9, 9..12]", "[9]", "[0..8, 10..12] and [9]"),
+        ("[0..9]", "[5]", "[0..9] and [5]"),
+        # Each element of the first may be beside any element of the second.
+        ("[0..9]", "[0, 9]", "[0..9] and [0, 9]"),
+        ("FLOAT [0..9]", "FLOAT [9]", "[0.0..9.0] and [9.0]"),
+        ("INT64 [0..9]", "INT64 [9] nan", "[0..9] and [9] nan"),
+    ],
+)
+def test_a_value_that_equals_no_number_at_its_end_ends_beside_it(
+    first: str, second: str, expected: str
+) -> None:
+    assert shown(where_compared("Equal", False, v(first), v(second))) == expected
+
+
+@pytest.mark.parametrize(
     ("larger", "smaller", "is_strict", "expected"),
     [
         ("[2..9]", "[1..5]", True, "[2..4] and [3..5]"),
@@ -631,6 +680,16 @@ def test_a_wrapped_integer_is_as_it_was_for_a_cast_behind_a_skip_or_choice() -> 
         found, _ = computed(f"{operator} [1..5] nan{'' if is_unary else '; [1]'}")
         assert found
         assert found[0].nan is not is_unary
+
+
+def test_an_operation_with_a_flag_of_another_number_has_no_bounds() -> None:
+    written = NOTATION.operation("CumSum INT64(2,) [1..2]; 0")
+    for number, bounds in ((0, 1), (1, 1), (2, 0)):
+        options = {"reverse": number}
+        operation = Operation("", "CumSum", "", ("x", "axis"), ("y",), options, {})
+        types = [OpenType("INT64", (2,))]
+        call = Call(operation, written.inputs, 17, types)
+        assert len(bounds_by_table(call)) == bounds
 
 
 def test_the_tables_name_operators_of_onnx() -> None:

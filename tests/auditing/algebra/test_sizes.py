@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from onnxgather.auditing.algebra import sizes
 from onnxgather.auditing.algebra.sizes import (
     MOST,
     MOST_OF_INPUT,
+    MOST_TERMS_COMPARED,
     STEPS,
     AnySize,
     Size,
     Symbol,
     at_least_one,
+    comparing,
     exact_of,
     exact_quotient,
     high_of,
@@ -421,6 +424,45 @@ def test_the_lesser_of_two_sizes_is_no_less_than_0_where_both_are_not() -> None:
     assert not lesser(N - 2, M) >= 0
     assert lesser(-N, M) <= 0
     assert not lesser(N - 1, M) >= 1
+
+
+def test_a_comparison_is_answered_once_in_a_model() -> None:
+    with comparing() as comparisons:
+        least: Any = lesser(N - 1, M)
+        assert least >= 0
+        left = comparisons.terms_left
+        assert comparisons.answers[least] is True
+        assert left < MOST_TERMS_COMPARED
+        assert least >= 0
+        assert comparisons.terms_left == left
+    with comparing() as others:
+        assert others.answers == {}
+    # Elsewhere, each comparison has an answer of its own.
+    assert least >= 0
+
+
+def test_comparisons_that_cost_too_much_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    a: Any = size("a")
+    b: Any = size("b")
+    sum_of_two = larger(N, a) + larger(M, b)
+    assert sum_of_two >= a + b
+    monkeypatch.setattr(sizes, "MOST_TERMS_COMPARED", 2)
+    with comparing() as comparisons:
+        assert comparisons.limit is None
+        assert not sum_of_two >= a + b
+        assert comparisons.limit == "the comparisons of open sizes ended after 2 terms"
+        # What the ends of symbols show is still true.
+        assert N >= 1
+
+
+def test_a_comparison_makes_no_large_sizes() -> None:
+    """Each product that cancels a term has one more factor."""
+    a: Any = size("a", 1, MOST_OF_INPUT)
+    b: Any = size("b", 1, MOST_OF_INPUT)
+    excess = larger(a, a * b - 5) - (a * b - 5)
+    with comparing() as comparisons:
+        assert not excess + a * b <= 2**32 + 4
+        assert MOST_TERMS_COMPARED - comparisons.terms_left < 1_000
 
 
 def test_a_fact_cancels_a_number_that_it_does_not_divide() -> None:

@@ -20,12 +20,15 @@ from onnx import (
     numpy_helper,
     parser,
 )
+from onnx_graphs import constant, written
 from rings import by_ring
+from sizes_of_one import recorded_nodes
 
 import onnxgather as og
 from onnxgather.auditing.audit import Premises
 from onnxgather.auditing.hardening.harden import harden_file, hardened
 from onnxgather.auditing.hardening.verify import verify
+from onnxgather.auditing.proof.contract import Condition
 from onnxgather.core.model import wire
 from onnxgather.core.model.network import read_network
 from onnxgather.core.model.own import drop_entries, own_entry
@@ -258,6 +261,19 @@ g (float[n] data, int64[k] i) => (y) { y = Gather (data, i) }""")
     assert [*fixed.graph.input] == [*model.graph.input]
 
 
+@pytest.mark.parametrize("is_static", [True, False])
+def test_under_directml_a_size_of_1_is_read_as_the_provider_reads_it(
+    is_static: bool,
+) -> None:
+    for row in recorded_nodes():
+        shapes = {} if is_static else {"data": row.data, "indices": row.indices}
+        hardened = og.harden(row.model(is_static), "directml", shapes=shapes)
+        session: Any = onnxruntime.InferenceSession(hardened.SerializeToString())
+        for run in row.runs:
+            (output,) = session.run(None, row.inputs(run))
+            assert output.ravel().tolist() == run.of(is_static), (row, run)
+
+
 @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
 def test_a_hardened_network_does_not_fail_whatever_its_indices_are(
     policy: OutOfRange,
@@ -332,3 +348,27 @@ g (int64[n] ids) => (y) { y = Neg (ids) }"""
     ]
     audit, *_ = verify(premises, done)
     assert audit.said == "2 nodes with indices, 2 left, 0 others not proved"
+
+
+def test_only_the_data_is_cropped_of_a_node_that_is_proved() -> None:
+    """The sizes that are given show that the data is too large."""
+    which = constant("which", np.zeros((1, 3), np.int64))
+    made = written(
+        "(float[n, m] x) => (y) { y = GatherElements <axis = 1> (x, which) }", which
+    )
+    done = hardened(Premises(read_network(made), {"x": [5, 3]}))
+    assert [str(each) for each in done.rewritten] == [
+        "main graph: GatherElements 'y': the data is cropped to the sizes of the"
+        " indices in dimension 0, as DirectML refuses more data than indices off the"
+        " axis"
+    ]
+
+
+def test_conditions_that_are_given_are_not_written_into_the_arithmetic() -> None:
+    """The axis may be empty but for the condition."""
+    made = written("(float[n] x, int64[2] i) => (y) { y = Gather (x, i) }")
+    plain = read_network(made)
+    condition = Condition(of="size", input="x", dim=0, expression="n", low=1)
+    given = Premises(plain, None, [condition], allow_empty=True)
+    expected = hardened(Premises(plain, allow_empty=True), "zero").model
+    assert hardened(given, "zero").model == expected

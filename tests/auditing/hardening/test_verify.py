@@ -102,7 +102,31 @@ def test_a_model_is_audited_once_before_it_is_hardened_and_once_after(
     done = hardened(Premises(read_network(EMBEDDING)))
     after = len(done.model.graph.node)
     assert all(holds for holds, _ in said(done).values())
-    assert audited == [3, after, after]  # the last one is of the second hardening
+    assert audited == [3, after]
+
+
+def test_a_model_of_which_no_node_is_rewritten_is_audited_once_to_be_hardened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hardened_once = hardened(Premises(read_network(EMBEDDING))).model
+    audited = list[AuditedModel]()
+
+    def counted(premises: Premises) -> AuditedModel:
+        audited.append(audit_model(premises))
+        return audited[-1]
+
+    for module in ("harden", "verify"):
+        name = f"onnxgather.auditing.hardening.{module}.audit_model"
+        monkeypatch.setattr(name, counted)
+    premises = Premises(read_network(hardened_once))
+    done = hardened(premises)
+    assert done.model.SerializeToString() == hardened_once.SerializeToString()
+    assert done.audits == (audited[0], audited[0])
+    assert len(audited) == 1
+
+    # The verification asks what the new model is, and not the old one.
+    assert all(result.holds for result in verify(premises, done))
+    assert len(audited) == 2
 
 
 def test_a_seed_makes_the_same_inputs_in_each_process() -> None:

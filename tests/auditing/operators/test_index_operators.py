@@ -13,15 +13,19 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from index_models import IndexModel, index_models, without_positions
+from index_models import IndexModel, index_models, tree_ensemble, without_positions
 from network_draft import results, session
 from onnx_graphs import constant, written
 from rings import one_quick_in
 
 import onnxgather as og
+from onnxgather.auditing.algebra.bounds import ELEMENTS
+from onnxgather.auditing.audit import Premises
+from onnxgather.auditing.hardening.harden import hardened
 from onnxgather.auditing.operators import index_operators
 from onnxgather.auditing.output.text import lines, provider_lines, said, summary
 from onnxgather.auditing.records import Audit, AuditedGather
+from onnxgather.core.model.network import read_network
 
 MODELS = {made.name: made for made in index_models()}
 UNSIZED = [name for name in MODELS if name.startswith("Sequence")]
@@ -101,11 +105,15 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
     contract = og.audit(made.model, shapes=shapes(made)).contract
     under = only(og.audit(made.model, shapes=shapes(made), assume=contract)).range
     assert (under.state, under.found, under.input) == ("proved", None, None)
-    if made.op == "TensorScatter" and onnxruntime.__version__.startswith("1.24."):
+    is_new = "1.24.4 has no such operator" in made.row.providers.get("cpu", "")
+    if not made.opens or (is_new and onnxruntime.__version__ == "1.24.4"):
         with pytest.raises(
-            Exception, match="Could not find an implementation for TensorScatter"
+            Exception,
+            match=r"not find an implementation|not a registered|has input size 11",
         ):
             session(made.model)
+        return
+    if made.op == "SparseAttention":  # see test_index_outcomes.py
         return
     whole = session(made.model)
     for k in range(2):
@@ -314,7 +322,7 @@ def test_of_unknown_ranks_nothing_is_proved(name: str) -> None:
     given = {
         name: array.ravel()[:2].shape for name, array in JUDGED[name].inputs.items()
     }
-    assert only(og.audit(made, shapes=given)).range.state in ("not-proved", "proved-if")
+    assert only(og.audit(made, shapes=given)).range.state != "proved"
 
 
 @pytest.mark.parametrize("count", [2, 16, 17, 18])
@@ -394,6 +402,83 @@ def test_the_first_column_of_the_boxes_of_a_max_roi_pool_is_its_index() -> None:
     """)
     found = only(og.audit(made, ranges={"whole": (0, 2**62)})).range
     assert (found.state, found.low, found.high) == ("proved-if", (0,), (None,))
+
+
+TREES = ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor")
+
+
+@pytest.mark.parametrize("op", TREES)
+def test_a_feature_of_a_tree_ensemble_is_a_column_of_its_input(op: str) -> None:
+    def state(feature: int) -> str:
+        return only(og.audit(tree_ensemble(op, [feature]), levels=())).range.state
+
+    states = [state(feature) for feature in (-1, 0, 3, 4)]
+    assert states == ["out-of-range", "proved", "proved", "out-of-range"]
+    assert told(tree_ensemble(op, [9]))[:2] == [
+        "m: a wrong input can leave an axis; 1 operator with indices: 1 out of range",
+        f"OUT OF RANGE  trees ({op}, main graph): nodes_featureids[0] is 9, a constant,"
+        " not from 0 to 3",
+    ]
+
+
+@pytest.mark.parametrize("op", TREES)
+def test_a_tree_ensemble_needs_as_many_columns_as_its_features(op: str) -> None:
+    made = tree_ensemble(op, [3], "columns")
+    record = only(og.audit(made, levels=()))
+    assert said(record, og.audit(made).contract["sizes"]).startswith(
+        "size 1 of x (columns) is at least 4; without this"
+    )
+    for columns, wanted in ((3, "out-of-range"), (4, "proved")):
+        audit = og.audit(made, {"x": np.zeros((2, columns), np.float32)}, levels=())
+        assert only(audit).range.state == wanted
+
+
+def test_a_leaf_of_a_tree_reads_no_feature() -> None:
+    def state(*features: int, columns: str = "4") -> str:
+        made = tree_ensemble("TreeEnsembleRegressor", features, columns)
+        return only(og.audit(made, levels=())).range.state
+
+    assert state(3, -2, -2) == "proved"
+    assert state(-2, 0, 0) == "out-of-range"
+    # ONNX Runtime 1.24.4 refuses the feature of a leaf, too, so nothing is sure.
+    assert state(3, 0, 4) == "not-proved"
+    assert state(3, 0, 4, columns="columns") == "proved-if"
+
+
+def test_a_feature_of_a_large_tree_ensemble_is_found() -> None:
+    made = tree_ensemble("TreeEnsemble", [0])
+    attribute = next(
+        each for each in made.graph.node[0].attribute if each.name == "nodes_featureids"
+    )
+    attribute.ints.extend([1] * ELEMENTS + [4])
+    found = only(og.audit(made, levels=())).range.found
+    assert found is not None
+    assert (found.value, found.at, found.count) == (4, (ELEMENTS + 1,), 1)
+
+
+def test_a_row_has_at_most_as_many_tokens_as_there_surely_are_in_all() -> None:
+    made = MODELS["SparseAttention total"].model
+
+    def is_proved(most: int) -> bool:
+        ranges = {"total": (40, 60), "tokens": (1, most)}
+        return only(og.audit(made, ranges=ranges, levels=())).range.state == "proved"
+
+    assert [is_proved(40), is_proved(41)] == [True, False]
+
+
+def test_the_unmapped_page_of_a_cache_is_no_index_from_the_end() -> None:
+    made = MODELS["PagedAttention table"].model
+    assert "assumes       an index below 0 counts from the end" not in told(made)
+    assert told(made)[1:3] == [
+        "proved if     PagedAttention (PagedAttention, main graph): each value of table"
+        " is from -1 to 3",
+        "runtime       the file was audited by ONNX's specification alone",
+    ]
+
+
+def test_a_tree_ensemble_is_left_by_harden() -> None:
+    result = hardened(Premises(read_network(tree_ensemble(TREES[0], [9]))), "clamp")
+    assert [left.why for left in result.left] == ["its indices are not limited"]
 
 
 LABELS = np.array([[0, -100], [3, -4]])

@@ -8,8 +8,20 @@ from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
-from index_models import Asked, IndexModel, Outcome, index_models, without_positions
+from index_models import (
+    Asked,
+    IndexModel,
+    Outcome,
+    bound_run,
+    index_models,
+    sparse_attention,
+    tree_ensemble,
+    without_positions,
+)
+from onnx_graphs import constant, written
 from rings import one_quick_in
 
 import onnxgather as og
@@ -17,9 +29,23 @@ from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.core.execution.elsewhere.hosts import find_runtime
 from onnxgather.core.execution.elsewhere.worker import Worker
 from onnxgather.core.execution.providers import PROVIDERS
-from onnxgather.core.execution.runtime import CPU, DIRECTML
+from onnxgather.core.execution.runtime import CPU, DIRECTML, RefusedError
 
 MODELS = {made.name: made for made in index_models()}
+TREES = {
+    key
+    for key, row in INDEX_OPERATORS.items()
+    if any(given.is_attribute for given in row.inputs)
+}
+"""The operators whose indices are an attribute."""
+
+FAILS_OR_FOREIGN = (
+    "The node fails. 1.24.4 reads and writes outside of its memory, or does not end."
+)
+FEATURE_FAILS = (
+    "The node fails, or the model does not open. 1.24.4 reads outside of its memory for"
+    " a feature below 0."
+)
 
 FAILS, ELSEWHERE, REFUSED = {Outcome.FAILS}, {Outcome.ELSEWHERE}, {Outcome.REFUSED}
 ZERO, DROPPED = {Outcome.ZERO}, {Outcome.DROPPED}
@@ -54,6 +80,11 @@ SAID: dict[str, tuple[set[Outcome], set[Outcome]]] = {
         FOREIGN,
     ),
     "No error by design: the row is all off.": (DROPPED, DROPPED),
+    "No error: row 0 is read. 1.24.4 has no such operator.": (
+        {Outcome.FIRST},
+        REFUSED,
+    ),
+    "The provider has no such operator; the model does not open.": (REFUSED, REFUSED),
 }
 """The sentences on the CPU provider: the outcomes that each stands for, and those on
 1.24.4."""
@@ -61,6 +92,7 @@ SAID: dict[str, tuple[set[Outcome], set[Outcome]]] = {
 WRITES = {Outcome.OFFSET, Outcome.DROPPED}
 SAID_OF_DIRECTML: dict[str, set[Outcome]] = {
     "The provider has no such operator; the node runs on the CPU provider.": ELSEWHERE,
+    "The provider has no such operator; the model does not open.": REFUSED,
     "ONNX Runtime 1.24.4 has no such operator.": REFUSED,
     "Not known; the provider refuses the node on some devices.": FAILS,
     "No error: one below 0 counts from the end, else the output is 0 there.": {
@@ -132,16 +164,21 @@ def directml() -> Iterator[Worker]:
 def test_each_operator_of_the_table_has_a_model() -> None:
     assert {
         (made.domain, made.op) for made in MODELS.values()
-    } == INDEX_OPERATORS.keys()
+    } | TREES == INDEX_OPERATORS.keys()
     indexed = {(made.domain, made.op, made.which) for made in MODELS.values()}
     for (domain, op), row in INDEX_OPERATORS.items():
+        if (domain, op) in TREES:
+            continue
         # The positions of QEmbedLayerNormalization count themselves; no input holds
         # them.
         held = len(row.inputs) - (op == "QEmbedLayerNormalization")
         assert len({key for key in indexed if key[:2] == (domain, op)}) == held, op
 
 
-@pytest.mark.parametrize("name", one_quick_in(80, MODELS))
+@pytest.mark.parametrize(
+    "name",
+    one_quick_in(80, [name for name in MODELS if not name.startswith("Sparse")]),
+)
 def test_the_cpu_provider_does_what_is_said(name: str, cpu: Worker) -> None:
     made, is_oldest = MODELS[name], cpu.about().versions["onnxruntime"] == "1.24.4"
     wanted = SAID[said(made, "cpu")][is_oldest]
@@ -201,6 +238,114 @@ def test_a_character_beyond_the_table_of_words_is_a_row_of_zeros(cpu: Worker) ->
     if cpu.about().versions["onnxruntime"] != "1.24.4":
         assert isinstance(found, np.ndarray)
         assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("which", ["ends", "blocks", "total", "tokens"])
+def test_a_sparse_attention_runs_in_range_and_fails_out_of_range(which: str) -> None:
+    # It runs only where the cache is the memory of its outputs, too.
+    made = sparse_attention(which)
+    assert said(made, "cpu") == FAILS_OR_FOREIGN
+    assert made.row.inputs[0].name == "block_row_indices"
+    # The ends of the blocks do not fall, and of all tokens there are at least 60.
+    inside = {"ends": [8], "total": [60, 62]}
+    for index in inside.get(which, [made.least, made.size - 1]):
+        assert bound_run(made.model, made.with_index(index)).shape == (1, 1, 32)
+    if onnxruntime.__version__ == "1.24.4":  # it reads and writes foreign memory
+        return
+    for index in made.outside:
+        with pytest.raises(Exception, match=r"out of|exceed|no less than|must be 0"):
+            bound_run(made.model, made.with_index(index))
+
+
+BLOCKS = "0, 0, 1, 1, 2, 1, 2, 3"
+
+
+@pytest.mark.parametrize(
+    ("state", "runs", "blocks", "new", "total", "tokens", "rows"),
+    [
+        ("proved", True, BLOCKS, 1, 60, 60, 0),
+        ("not-proved", True, f"{BLOCKS}, -1", 1, 60, 60, 0),
+        ("not-proved", False, "0, 0, 1, 1, 2, 1, 2, -1", 1, 60, 60, 0),
+        # all tokens of the blocks
+        ("proved", True, BLOCKS, 1, 64, 64, 0),
+        ("out-of-range", False, BLOCKS, 1, 65, 65, 0),
+        # a later token
+        ("proved", True, BLOCKS, 3, 60, 3, 0),
+        ("out-of-range", False, BLOCKS, 3, 60, 2, 0),
+        # the first prompt
+        ("proved", True, BLOCKS, 20, 20, 1, 0),
+        ("out-of-range", False, BLOCKS, 20, 20, 0, 0),
+        ("out-of-range", False, BLOCKS, 20, 20, 21, 0),
+        # rotary tables
+        ("proved", True, BLOCKS, 1, 60, 60, 60),
+        ("out-of-range", False, BLOCKS, 1, 60, 60, 59),
+    ],
+)
+def test_a_sparse_attention_runs_where_it_is_proved(
+    state: str, runs: bool, blocks: str, new: int, total: int, tokens: int, rows: int
+) -> None:
+    count = len(blocks.split(","))
+    tables = ", tables, tables" if rows else ""
+    made = written(
+        f"""
+        (float[1, {new}, 32] x, float[1, 2, 96, 16] past_k,
+         float[1, 2, 96, 16] past_v) => (float[1, {new}, 32] y0)
+        <int32[1, 5] ends = {{0, 1, 3, 5, 8}}, int32[1, {count}] blocks = {{{blocks}}},
+         int32[1] total = {{{total}}}, int32[1] tokens = {{{tokens}}}>
+        {{
+            y0, y1, y2 = com.microsoft.SparseAttention <num_heads = 2,
+                kv_num_heads = 2, sparse_block_size = 16, do_rotary = {int(rows > 0)}>
+                (x, x, x, past_k, past_v, ends, blocks, total, tokens{tables})
+        }}
+        """,
+        constant("tables", np.ones((rows, 8), np.float32)),
+    )
+    made.opset_import.add(domain="com.microsoft", version=1)
+    (gather,) = og.audit(made, levels=()).gathers
+    assert gather.range.state == state
+    if onnxruntime.__version__ == "1.24.4":  # it reads and writes foreign memory
+        return
+    past = np.zeros((1, 2, 96, 16), np.float32)
+    inputs = {"x": np.ones((1, new, 32), np.float32), "past_k": past, "past_v": past}
+    if runs:
+        assert bound_run(made, inputs).shape == (1, new, 32)
+    else:
+        with pytest.raises(Exception, match=r"out of|no less than"):
+            bound_run(made, inputs)
+
+
+@pytest.mark.parametrize("op", sorted(op for _, op in TREES))
+def test_a_feature_out_of_range_is_what_the_table_says(op: str, cpu: Worker) -> None:
+    is_oldest = cpu.about().versions["onnxruntime"] == "1.24.4"
+    inputs = {"x": np.ones((2, 4), np.float32)}
+
+    def outcome(feature: int) -> object:
+        model = tree_ensemble(op, [feature])
+        (gather,) = og.audit(model, levels=()).gathers
+        record = gather.range
+        if 0 <= feature < 4:
+            assert record.state == "proved"
+            return asked(model)
+        assert record.found is not None
+        assert (record.state, record.found.value) == ("out-of-range", feature)
+        assert record.found.providers["cpu"] == FEATURE_FAILS
+        return asked(model)
+
+    def asked(model: onnx.ModelProto) -> object:
+        session = {"provider": CPU, "threads": 1}
+        try:
+            (output,) = cpu.run(
+                model.SerializeToString(), session, [inputs], keep=True
+            ).outputs
+        except RefusedError:
+            return Outcome.REFUSED
+        return Outcome.FAILS if isinstance(output, str) else output
+
+    for feature in (0, 3):
+        assert isinstance(outcome(feature), np.ndarray)
+    assert [outcome(feature) for feature in (4, 1000)] == [Outcome.FAILS] * 2
+    if not is_oldest:
+        assert [outcome(feature) for feature in (-1, -1000)] == [Outcome.REFUSED] * 2
 
 
 @pytest.mark.slow

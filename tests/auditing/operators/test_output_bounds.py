@@ -3,6 +3,8 @@ level the bounds are those of the graph that runs."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,12 +16,16 @@ from network_draft import session
 from onnx import TensorProto, helper
 from onnx_graphs import constant, written
 from rings import one_quick_in
+from runtime_faults import IS_OLD
 
 from onnxgather.auditing.algebra.bounds import Bounds, bounds_of_array, interval
 from onnxgather.auditing.operators.calls import Call, OpenType
 from onnxgather.auditing.operators.output_bounds import TRANSFERS
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.execution.elsewhere.child import NoAnswerError
+from onnxgather.core.execution.elsewhere.worker import Worker
+from onnxgather.core.execution.runtime import CPU, RefusedError
 from onnxgather.core.model.network import read_network
 
 HALF, FLOAT, DOUBLE = np.float16, np.float32, np.float64
@@ -350,6 +356,40 @@ def test_the_attributes_of_older_versions_count(
                 exact is not None and (exact == array).all()
             )
         assert (ends == "") == (value.exact is not None)
+
+
+LONG_PADS = [
+    ("reflect", [0, 0, 0, 2]),
+    ("reflect", [0, 9, 0, 0]),
+    ("wrap", [0, 3, 0, 0]),
+]
+
+
+@pytest.mark.parametrize(("mode", "pads"), LONG_PADS)
+def test_long_pads_read_foreign_memory_before_onnx_runtime_1_32(
+    mode: str, pads: list[int]
+) -> None:
+    x = np.full((3, 2), 7)
+    nodes = f'y = Pad<mode = "{mode}">(x, pads)'
+    model = model_of(nodes, x, 19, pads=np.array(pads))
+    session = {"provider": CPU, "threads": 1}
+    # The read may end the process, so it is another one.
+    with closing(Worker(sys.executable, 15)) as worker:
+        content = model.SerializeToString()
+        try:
+            (output,) = worker.run(content, session, [{"x": x}]).outputs
+        except NoAnswerError:
+            output = "the process ended"
+        except RefusedError:
+            output = "refused"
+    is_refused = isinstance(output, str) and output != "the process ended"
+    has_elements_of_x = np.all(output == x[0, 0])
+    if IS_OLD:
+        assert not is_refused
+        assert not has_elements_of_x
+    else:
+        assert is_refused is (mode == "reflect")
+        assert has_elements_of_x == (mode == "wrap")
 
 
 SUMMED = [

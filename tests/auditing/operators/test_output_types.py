@@ -422,6 +422,7 @@ Pad FLOAT(N, 3); INT64(4,) => (None, None)
 Pad-18 FLOAT(N, 3); [5, 2]; none; [-1] => (N, 10)
 Pad-18 FLOAT(N, 3); [5, 2]; none; INT64(1,) => None
 Pad FLOAT(...); [1, 1] => None
+Pad FLOAT(); EMPTY => ()
 Pad FLOAT(N, 3); [1, 0, 1, 2] => (N + 2, 5)
 QLinearConv INT8(N, 3, 9); FLOAT(); INT8(); INT8(8, 3, 3); FLOAT(); INT8(); \
 FLOAT(); INT8() => (N, 8, 7)
@@ -448,6 +449,7 @@ Range 0; 2*N; 2 => (N,)
 Range FLOAT(); FLOAT(); FLOAT() => (None,)
 ReduceMax-17 {axes=(1,), keepdims=0} FLOAT(N, 3) => (N,)
 ReduceMax-17 {axes=(1,), keepdims=0} FLOAT(N, 0) => None
+ReduceMax-17 {axes=(1,), keepdims=2} FLOAT(N, 3) => None
 ReduceMax-17 {axes=(1,), keepdims=0} FLOAT(...) => None
 ReduceMax-17 {axes=(0,), keepdims=0} FLOAT(None, 3) => None
 ReduceSum FLOAT(N, M); [1] => (N, 1)

@@ -67,6 +67,15 @@ def test_an_index_out_of_range_is_drawn_with_what_directml_reads() -> None:
     assert picture["answers"] == {"cpu": "The node fails.", "directml": read}
 
 
+def test_an_index_along_a_size_of_1_is_not_drawn_with_what_directml_reads() -> None:
+    table = constant("table", np.array([[1, 2, 3]], np.float32))
+    made = model(TWO[:1], [info("ids", INT64, [2])], ["rows"], [table])
+    (picture,) = pictures(made, {"ids": np.array([0, 2])})
+    assert picture["picture"]["outside"] == [1]
+    assert picture["picture"]["output"] == []
+    assert "answers" not in picture
+
+
 @pytest.mark.parametrize(
     ("trips", "outside", "indices"), [(9, [1], "-4 -5"), (3, None, "3 2")]
 )

@@ -8,6 +8,7 @@ import pytest
 from onnx_graphs import written
 from rings import one_quick_in
 
+import onnxgather as og
 from onnxgather.auditing.proof import conditions
 from onnxgather.auditing.proof.conditions import (
     LIMITS_TRIED,
@@ -21,7 +22,8 @@ from onnxgather.core.model.network import Network, read_network
 CONSTANTS = """
 int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 three = {3}, int64 five = {5},
 int64 six = {6}, int64 last = {63}, int64 far = {300}, int64 far_size = {134217728},
-int64 minus_one = {-1}, int64[1] all_three = {3}, int64[1] axis_1 = {1},
+int64 minus_one = {-1}, int64 behind = {64}, int64 next = {65}, int64 pad = {-100},
+int64[1] all_three = {3}, int64[1] axis_1 = {1},
 int64[1] at_0 = {0}, int64[1] at_1 = {1}, int64[1] at_2 = {2}, float low = {0},
 float high = {63}, int32 low_32 = {0}, int32 two_32 = {2}
 """
@@ -40,6 +42,8 @@ def shown(condition: Condition) -> str:
     high = condition.high if condition.high is not None else condition.high_expression
     ends = "..".join("" if end is None else str(end) for end in (low, high))
     ends += "!" if condition.exact else ""
+    if condition.also:
+        ends = f"{', '.join(map(str, condition.also))} or {ends}"
     if condition.of == "values":
         columns = "" if condition.columns is None else str([*condition.columns])
         return f"{condition.input}{columns}: {ends}"
@@ -50,9 +54,10 @@ def shown(condition: Condition) -> str:
     return f"{condition.expression}{where}: {ends}"
 
 
-def asked(network: Network) -> str:
+def asked(network: Network, allow_negative: bool = True) -> str:
     """The conditions of the gather whose output is y."""
-    search = Search(network, ranges_of(network))
+    ranges = ranges_of(network, allow_negative=allow_negative)
+    search = Search(network, ranges)
     (found,) = (
         search.conditions(scope, one)
         for scope in network.main.scopes()
@@ -385,6 +390,170 @@ def test_an_end_is_the_size_of_the_axis(inputs: str, nodes: str, expected: str) 
     assert asked(network_of(inputs, nodes)) == expected
 
 
+OF_TABLE = "float[64, 3] table, int64[4] ids"
+IS_PAD = "p = Equal (ids, pad)"
+AT_PLACES = "y = Gather (table, i)"
+AT_PADS = f"{IS_PAD}  i = Where (p, zero, ids)  {AT_PLACES}"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "nodes", "expected"),
+    one_quick_in(
+        3,
+        [
+            # Numbers beside the range.
+            (
+                OF_TABLE,
+                f"e = Equal (ids, behind)  i = Where (e, zero, ids)  {AT_PLACES}",
+                "ids: -64..64!",
+            ),
+            (
+                OF_TABLE,
+                f"""
+                e = Equal (behind, ids)
+                o = Not (e)
+                i = Where (o, ids, zero)
+                {AT_PLACES}
+                """,
+                "ids: -64..64!",
+            ),
+            (
+                OF_TABLE,
+                f"""
+                e = Equal (ids, behind)
+                f = Equal (ids, next)
+                o = Or (e, f)
+                i = Where (o, zero, ids)
+                {AT_PLACES}
+                """,
+                "ids: -64..65!",
+            ),
+            (
+                OF_TABLE,
+                f"""
+                e = Equal (ids, behind)
+                j = Where (e, zero, ids)
+                f = Equal (j, next)
+                i = Where (f, zero, j)
+                {AT_PLACES}
+                """,
+                "ids: -64..65!",
+            ),
+            # Numbers apart from the range.
+            (OF_TABLE, AT_PADS, "ids: -100 or -64..63!"),
+            (
+                "float[64, 3] table, int32[4] ids",
+                f"long = Cast <to = 7> (ids)  {AT_PADS.replace('ids', 'long')}",
+                "ids: -100 or -64..63!",
+            ),
+            (
+                OF_TABLE,
+                f"""
+                {IS_PAD}
+                o = Not (p)
+                m = Cast <to = 7> (o)
+                i = Mul (ids, m)
+                {AT_PLACES}
+                """,
+                "ids: -100 or -64..63!",
+            ),
+            (
+                OF_TABLE,
+                f"""
+                {IS_PAD}
+                f = Equal (ids, far)
+                j = Where (p, zero, ids)
+                i = Where (f, one, j)
+                {AT_PLACES}
+                """,
+                "ids: -100, 300 or -64..63!",
+            ),
+            # An id of -n - 1 may be -100.
+            ("float[n] table, int64[4] ids", AT_PADS, "ids: -100 or -n..n - 1"),
+            # The number in its place is out of range, too.
+            (
+                OF_TABLE,
+                f"{IS_PAD}  i = Where (p, far, ids)  {AT_PLACES}",
+                "ids: -64..63!",
+            ),
+            # The largest id may be -100, and then all are; another id alone is not.
+            (
+                OF_TABLE,
+                f"""
+                most = ReduceMax <keepdims = 0> (ids)
+                p = Equal (most, pad)
+                i = Where (p, zero, ids)
+                {AT_PLACES}
+                """,
+                "ids: -64..63!",
+            ),
+            # Each id is added to each, so -100 is beside others.
+            (
+                OF_TABLE,
+                f"""
+                column = Unsqueeze (ids, axis_1)
+                sum = Add (ids, column)
+                double = Mul (pad, two)
+                p = Equal (sum, double)
+                i = Where (p, zero, sum)
+                {AT_PLACES}
+                """,
+                "ids: -32..31!",
+            ),
+            # Of two inputs, each has its range.
+            (
+                "float[64, 3] table, int64[4] ids, int64[4] more",
+                f"{IS_PAD}  j = Where (p, zero, ids)  i = Add (j, more)  {AT_PLACES}",
+                "ids: -64..62!, more: 0..1!",
+            ),
+            # Floats are between -100 and -99.
+            (
+                "float[64, 3] table, float[4] floats",
+                f"ids = Cast <to = 7> (floats)  {AT_PADS}",
+                "floats: -64..63",
+            ),
+        ],
+    ),
+)
+def test_a_number_that_the_model_replaces_is_in_range(
+    inputs: str, nodes: str, expected: str
+) -> None:
+    assert asked(network_of(inputs, nodes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "state"),
+    [(AT_PADS, "proved"), ("y = Gather (table, ids)", "proved-if")],
+)
+def test_only_a_model_that_replaces_a_number_is_proved_where_it_is_given(
+    nodes: str, state: str
+) -> None:
+    masked = network_of(OF_TABLE, AT_PADS)
+    contract = og.audit(masked.proto, levels=()).contract
+    network = network_of(OF_TABLE, nodes)
+    given = {**contract, "digest": network.digest}
+    audit = og.audit(network.proto, assume=given, levels=())
+    (gather,) = audit.gathers
+    assert gather.range.state == state
+    assert (not gather.range.conditions) == (state == "proved")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        (AT_PADS, "ids: -100 or 0..63!"),
+        # It stays below 0.
+        (
+            f"e = Equal (ids, minus_one)  i = Where (e, ids, ids)  {AT_PLACES}",
+            "ids: 0..63!",
+        ),
+    ],
+)
+def test_a_number_that_is_tried_is_no_constant(nodes: str, expected: str) -> None:
+    network = network_of(OF_TABLE, nodes)
+    assert asked(network, allow_negative=False) == expected
+
+
 @pytest.mark.parametrize(
     ("inputs", "nodes", "expected"),
     [
@@ -448,6 +617,10 @@ def test_conditions_are_tried_over_200_operations(
     assert asked(network) == "ids: -63..64!"
     monkeypatch.setattr(conditions, "MOST_OPERATIONS", 2)
     assert asked(network) == ""
+    search = Search(network, ranges_of(network))
+    search.conditions(network.main, network.main.operations[-1])
+    why = "more than 2 operations lead to the indices"
+    assert search.limit == f"no conditions were searched, as {why}"
 
 
 def test_floats_are_tried_up_to_infinity() -> None:
@@ -479,3 +652,27 @@ def test_a_range_grows_in_steps_that_double_and_then_halve(
 
     found = conditions._farthest(0, last, holds)  # type: ignore[reportPrivateUsage]
     assert (found, numbers) == (greatest, tried)
+
+
+@pytest.mark.parametrize(
+    ("likely", "tried"),
+    [
+        ([60, 70], [60, 61]),
+        ([70, 60], [70, 60, 61]),
+        ([0, 60], [1, 60, 61]),
+        ([61, 61], [61, 1, 3, 7, 15, 31, 46, 53, 57, 59, 60]),
+        ([math.inf, -5], [100, 1, 3, 7, 15, 31, 63, 47, 55, 59, 61, 60]),
+        ([40, 80], [40, 41, 80, 42, 44, 48, 56, 68, 62, 59, 60, 61]),
+    ],
+)
+def test_the_likely_ends_of_a_range_are_tried_first(
+    likely: list[float], tried: list[int]
+) -> None:
+    numbers = list[int]()
+
+    def holds(number: int) -> bool:
+        numbers.append(number)
+        return number <= 60
+
+    found = conditions._farthest(0, 100, holds, likely)  # type: ignore[reportPrivateUsage]
+    assert (found, numbers) == (60, tried)

@@ -136,6 +136,14 @@ def difference(low: int | None, high: int | None) -> Condition:
             "size 0 of ids is 2",
         ),
         (
+            '{"of": "values", "input": "ids", "low": -64, "high": 63, "also": [-100]}',
+            "each value of ids is -100 or from -64 to 63",
+        ),
+        (
+            '{"of": "values", "input": "ids", "high": 63, "also": [100, 200]}',
+            "each value of ids is 100, 200 or at most 63",
+        ),
+        (
             '{"of": "sizes", "expression": "batch*sequence", "high": 512}',
             "batch*sequence is at most 512",
         ),
@@ -273,6 +281,7 @@ def test_a_contract_is_one_plain_dict() -> None:
                 "high": 15,
                 "low_expression": None,
                 "high_expression": None,
+                "also": None,
                 "exact": False,
             }
         ],
@@ -426,6 +435,7 @@ def test_the_condition_that_excludes_others_is_named() -> None:
         [by_size("-batch", "batch - 1"), of_size(0, None, 1), values(0, None)],
         [of_columns(-3, 2), of_columns(-2, 3, first=0), values(7, 9)],
         [values(-(2**63), -(2**63)), values(2**63 - 1, None, of="mask")],
+        [msgspec.structs.replace(values(0, 5), also=(-100,)), values(None, -50, 0)],
     ],
 )
 def test_a_contract_takes_conditions_that_an_input_meets(
@@ -540,6 +550,20 @@ def test_no_conditions_are_refused_that_a_small_input_meets() -> None:
                 "$.conditions[0] must have input and dim where of is 'size', got input,"
                 " columns"
             ),
+        ),
+        (
+            (
+                '{"conditions": [{"of": "difference", "input": "ids", '
+                '"columns": [0, 1], "high": 1, "also": [9]}]}'
+            ),
+            (
+                "$.conditions[0] must have input and columns where of is"
+                " 'difference', got input, columns, also"
+            ),
+        ),
+        (
+            '{"conditions": [{"of": "values", "input": "ids", "low": 0, "also": []}]}',
+            "$.conditions[0].also must be `array` of length >= 1",
         ),
         (
             '{"conditions": [{"of": "sizes", "high": 1}]}',
@@ -860,6 +884,19 @@ BOXES = Condition(of="difference", input="mask", columns=(2, 0), low=0, high=7)
             "input 'mask' must hold integers, got float32",
         ),
         (
+            msgspec.structs.replace(values(0, 5), also=(-100, 9)),
+            {"ids": np.array([[-100, 9, 1], [2, -99, 10]])},
+            (
+                "input 'ids' must meet 'each value of ids is -100, 9 or from 0 to 5',"
+                " got -99 at [1, 1]"
+            ),
+        ),
+        (
+            msgspec.structs.replace(values(0, 5), also=(-100,)),
+            {"ids": np.array([[-100, 1], [2, 3]], np.float32)},
+            "input 'ids' must hold integers, got float32",
+        ),
+        (
             values(None, None),
             {"ids": np.array([[0, np.nan, 1], [2, np.inf, 3]])},
             (
@@ -891,6 +928,16 @@ def test_an_input_of_any_rank_has_the_columns_of_its_conditions(
         refusal(check_inputs, of_rank, wrong)
         == f"input 'mask' must have a column 2 in its last axis, got the shape {shape}"
     )
+
+
+def test_a_number_in_also_need_not_be_between_the_ends() -> None:
+    also = msgspec.structs.replace(values(0, 5), also=(-100, 9))
+    assert [n for n in (-101, -100, -99, 0, 5, 6, 9, 10) if also.admits(n)] == [
+        *(-100, 0, 5, 9),
+    ]
+    everywhere = GOOD | {"ids": np.full((2, 3), -100)}
+    assert not is_refused(contract(also), everywhere)
+    assert not is_refused(contract(also), GOOD)
 
 
 def test_infinity_is_a_number() -> None:
@@ -1270,10 +1317,10 @@ def test_the_page_has_the_fields_in_the_words_of_the_classes(name: str) -> None:
 def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
     page = (ROOT / "docs/proof.md").read_text(encoding="utf-8")
     for of, optional in (
-        ("values", "`columns`"),
-        ("difference", ""),
-        ("size", "`expression`"),
-        ("sizes", ""),
+        ("values", ["columns", "also"]),
+        ("difference", []),
+        ("size", ["expression"]),
+        ("sizes", []),
     ):
         *_, told = (
             line for line in page.splitlines() if line.startswith(f"| `{of}` |")
@@ -1281,10 +1328,11 @@ def test_the_page_has_the_fields_that_each_kind_of_condition_needs() -> None:
         needs, may = (re.findall(r"`(\w+)`", part) for part in told.split("|")[2:4])
         ends = {"of": of, "high": 3}
         good = {"input": "ids", "columns": [0, 1], "dim": 1, "expression": "sequence"}
+        good |= {"also": [-100]}
         for more in (needs, needs + may):
             condition = ends | {name: good[name] for name in more}
             assert str(decoded(WHOLE | {"conditions": [condition]}).conditions[0])
-        assert [f"`{name}`" for name in may] == ([optional] if optional else [])
+        assert may == optional
         for name in needs:
             condition = ends | {other: good[other] for other in needs if other != name}
             with pytest.raises(og.FileFormatError, match="must have"):

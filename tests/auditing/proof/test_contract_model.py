@@ -357,6 +357,7 @@ MISTAKES = {
     "a product is its first factor": first_input_alone("Mul"),
     "a digit is not carried": first_input_alone("Mod"),
     "all columns": first_input_alone("Slice"),
+    "no other numbers": first_input_alone("Or"),
 }
 
 
