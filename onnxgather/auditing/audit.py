@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import chain
 from shlex import quote
 
 from msgspec import Struct, field
@@ -35,10 +35,9 @@ from onnxgather.auditing.proof.contract import (
     expression_of,
     read_contract,
     sizes_given,
-    tightened,
 )
 from onnxgather.auditing.proof.given_ends import GivenRange
-from onnxgather.auditing.proof.index_range import IndexRange
+from onnxgather.auditing.proof.index_range import IndexRange, without_conditions
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.auditing.records import (
     Audit,
@@ -103,6 +102,12 @@ class AuditedModel(Struct, frozen=True):
     @property
     def audit(self) -> Audit:
         """The records, in the JSON of the command."""
+        contract = self.contract.with_digest(self.network)
+        return replace(self, contract=contract).audit_without_digest
+
+    @property
+    def audit_without_digest(self) -> Audit:
+        """The records, with a contract that nobody writes or reads."""
         return Audit(
             gathers=list(self.gathers.values()),
             notes=[
@@ -261,35 +266,29 @@ def audit_model(
     for name, array in arrays.items():
         shapes[name] = array.shape
 
-    conditions = tightened(premises.conditions)
-    contract = Contract.of(
-        network, conditions, premises.allow_empty, premises.no_negative
-    )
+    contract = Contract.of(network, (), premises.allow_empty, premises.no_negative)
+    contract = contract.joined(premises.conditions)
     shape_conditions = sizes_given(contract.sizes, shapes)
     # This raises an error if the conditions exclude the given sizes.
-    tightened([*contract.conditions, *shape_conditions])
+    contract.joined(shape_conditions)
 
     given = premises.given
     file = audit_graph(network, shapes, arrays, contract, given=given)
     gathers = file.gathers
     captured = file.captured
 
-    given_texts = [*map(str, conditions)]
+    given_texts = [*map(str, contract.conditions)]
+    given_shapes: Mapping[str, Sequence[int]] = {}
     # Proofs that rest on given sizes hold only for these sizes.
     if any(gather.range.sizes_from != "file" for gather in gathers.values()):
         contract = contract.joined(shape_conditions)
-        unranked = _unranked_shapes(premises.network, shapes)
-        contract = replace(contract, shapes=unranked)
+        given_shapes = shapes
         given_texts += map(str, shape_conditions)
-        for name, shape in unranked.items():
+    contract, gathers = _with_conditions(contract, gathers)
+    contract = contract.with_inputs(network, given_shapes)
+    for name, shape in contract.shapes.items():
+        if network.dimensions[name] is None:
             given_texts.append(f"the shape of {name} is {shape}")
-    own_conditions = [gather.range.conditions for gather in gathers.values()]
-    joined = contract.joined(chain.from_iterable(own_conditions))
-    # One by one where some exclude others.
-    if joined is contract:
-        for conditions in own_conditions:
-            joined = joined.joined(conditions)
-    contract = joined
 
     runtimes = audit_levels(
         network,
@@ -302,7 +301,9 @@ def audit_model(
     gathers = with_rewritten(gathers, runtimes)
 
     # The shapes that an option names agree with the sizes that are given.
-    full_contract = contract.joined(shape_conditions)
+    full_contract = contract
+    with suppress(OnnxGatherError):
+        full_contract = contract.joined(shape_conditions)
     open_shapes = _open_shapes(premises.network, shapes, full_contract)
     shape_options = list(_shape_options(open_shapes))
     if shape_options:
@@ -326,15 +327,30 @@ def audit_model(
     )
 
 
-def _unranked_shapes(
-    network: Network, shapes: Mapping[str, Sequence[int]]
-) -> dict[str, list[int]]:
-    """Return the given shapes of the inputs whose rank the model leaves open."""
-    unranked: dict[str, list[int]] = {}
-    for name, shape in shapes.items():
-        if network.dimensions[name] is None:
-            unranked[name] = list(shape)
-    return unranked
+def _with_conditions(
+    contract: Contract, gathers: dict[OperationKey, AuditedGather]
+) -> tuple[Contract, dict[OperationKey, AuditedGather]]:
+    """Return a contract with the conditions of gathers, and the gathers.
+
+    A gather is not proved if no input meets its conditions, those of the contract and
+    those of the gathers before it.
+    """
+    conditions: list[Condition] = []
+    for gather in gathers.values():
+        conditions += gather.range.conditions
+    # Case: some inputs meet the conditions of all, as of most models.
+    with suppress(OnnxGatherError):
+        return contract.joined(conditions), gathers
+    judged: dict[OperationKey, AuditedGather] = {}
+    for key, gather in gathers.items():
+        judged[key] = gather
+        conditions_of_gather = gather.range.conditions
+        try:
+            contract = contract.joined(conditions_of_gather)
+        except OnnxGatherError:
+            index_range = without_conditions(gather.range, conditions_of_gather)
+            judged[key] = replace(gather, range=index_range)
+    return contract, judged
 
 
 def _options(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import groupby, zip_longest
 from typing import Any, Literal
@@ -285,13 +286,11 @@ class _Stage:
             return proof
         # What is given may be exact or not: only the ends are compared.
         ends = [replace(condition, exact=False) for condition in conditions]
-        both = self._contract.joined(ends)
-        # The contract stays as it is if no inputs meet both.
-        if both is self._contract:
-            return proof
-        # Case: what is given of the inputs says so already.
-        if both == self._contract:
-            return replace(proof, state="proved", input=None, lost=None)
+        # Conditions that no input meets beside those given are judged with all others.
+        with suppress(OnnxGatherError):
+            # Case: what is given of the inputs says so already.
+            if self._contract.joined(ends) == self._contract:
+                return replace(proof, state="proved", input=None, lost=None)
         return replace(proof, state="proved-if", conditions=conditions)
 
     def _index_out_of_range(
@@ -603,11 +602,7 @@ def joined_ranges(ranges: Sequence[IndexRange]) -> IndexRange:
     worst = max(ranges, key=badness)
     conditions: tuple[Condition, ...] = ()
     if worst.state == "proved-if" or worst.given is not None:
-        try:
-            conditions = _common_conditions(ranges)
-        except OnnxGatherError:  # no inputs meet the conditions of all calls
-            if worst.given is None:
-                worst = replace(worst, state="not-proved")
+        conditions = _common_conditions(ranges)
     return replace(
         worst,
         low=_ends_of_all(min, [index_range.low for index_range in ranges]),
@@ -622,9 +617,6 @@ def _common_conditions(ranges: Sequence[IndexRange]) -> tuple[Condition, ...]:
     """Return the conditions under which a gather is proved in all calls.
 
     There are none if no conditions prove it in one of them.
-
-    Raises:
-        OnnxGatherError: No inputs meet the conditions of all.
     """
     conditions: list[Condition] = []
     for index_range in ranges:

@@ -131,7 +131,8 @@ class AuditedGather(Struct, frozen=True):
         is_wrong = self.range.state == "out-of-range"
         leaves = is_wrong or self.range.reached is not None
         # Inputs beyond an exact condition take an index out of range.
-        if leaves or any(condition.exact for condition in self.range.conditions):
+        conditions = (*self.range.conditions, *self.range.excluded)
+        if leaves or any(condition.exact for condition in conditions):
             return "can-leave"
         return "perhaps"
 

@@ -369,7 +369,11 @@ def _audited(
     kept = None
     if options.outputs.write_inputs_file or is_guard(options.outputs.contract_file):
         kept = audited
-    return FinishedAudit(audited.audit, files, pictures, kept, ways)
+    audit = audited.audit_without_digest
+    # The digest of a contract takes seconds if the external data is large.
+    if options.outputs.by_option or options.given.assume:
+        audit = audited.audit
+    return FinishedAudit(audit, files, pictures, kept, ways)
 
 
 def _named_paths(options: AuditOptions, is_single: bool) -> NamedPaths:

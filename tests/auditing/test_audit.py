@@ -101,6 +101,7 @@ def test_a_gather_has_its_descriptor_and_what_stops_its_proof() -> None:
             "found": None,
             "seen": None,
             "conditions": (msgspec.to_builtins(IN_TABLE),),
+            "excluded": (),
             "lost": None,
             "given": None,
             "limit": None,
@@ -687,7 +688,8 @@ def test_a_condition_that_excludes_others_leaves_these_as_they_are() -> None:
         TABLE,
     )
     found = og.audit(made, levels=())
-    assert [gather.range.state for gather in found.gathers] == [IF_KEPT] * 3
+    states = [gather.range.state for gather in found.gathers]
+    assert states == [IF_KEPT, "not-proved", IF_KEPT]
     limits = [(each["of"], each["high"]) for each in found.contract["conditions"]]
     assert limits == [("size", 2), ("values", 3)]
 
@@ -891,6 +893,160 @@ def test_conditions_that_exclude_what_is_known_prove_nothing() -> None:
     assert (found.state, found.conditions) == ("out-of-range", (IN_TABLE,))
     found = one(embedding(), ranges={"ids": (5, 64)}).range
     assert (found.state, found.conditions) == ("out-of-range", ())
+
+
+NO_INPUT = "no input meets these and the others"
+EXCLUDED = {
+    "a size": (
+        """(float[n] x) => (y, z)
+        <int64 zero={0}, int64 one={1}, int64[2] table={0,0}, int64[1] last={3}>
+        {
+            count = Size(x)  all = Range(zero, count, one)  y = Gather(table, all)
+            z = Gather(x, last)
+        }""",
+        "size 0 of x (n) is at least 4",
+    ),
+    "a size, the gathers the other way round": (
+        """(float[n] x) => (y, z)
+        <int64 zero={0}, int64 one={1}, int64[2] table={0,0}, int64[1] last={3}>
+        {
+            z = Gather(x, last)
+            count = Size(x)  all = Range(zero, count, one)  y = Gather(table, all)
+        }""",
+        "size 0 of x (n) is at most 2",
+    ),
+    "three conditions on sizes": (
+        """(float[p] x, float[s] w) => (y, z, v)
+        <int64 zero={0}, int64 one={1}, int64[4] table={0,0,0,0}, int64[1] last={4}>
+        {
+            y = Gather(x, last)
+            count = Size(w)  all = Range(zero, count, one)  z = Gather(table, all)
+            of_x = Size(x)  all_of_x = Range(zero, of_x, one)  v = Gather(w, all_of_x)
+        }""",
+        "p is at most s",
+    ),
+    "a product of sizes": (
+        """(float[a, b] x, float[a] u, float[b] w) => (y, z, v)
+        <int64 zero={0}, int64 one={1}, int64[8] table={0,0,0,0,0,0,0,0},
+            int64[1] last={2}>
+        {
+            count = Size(x)  all = Range(zero, count, one)  y = Gather(table, all)
+            z = Gather(u, last)  v = Gather(w, last)
+        }""",
+        "size 1 of x (b) is at least 3",
+    ),
+    "values": (
+        """(int64[n] ids) => (y, z) <int64 one={1}, int64 nine={9}, float[1] table={0}>
+        {
+            zeros = Mul(ids, nine)  y = Gather(table, zeros)
+            less = Sub(ids, one)  ones = Mul(less, nine)  z = Gather(table, ones)
+        }""",
+        "each value of ids is 1",
+    ),
+    "a column": (
+        """(int64[n, 2] ids) => (y, z)
+        <int64 one={1}, int64 nine={9}, int64[1] zero={0}, float[1] table={0}>
+        {
+            first = Gather<axis=1>(ids, zero)
+            zeros = Mul(first, nine)  y = Gather(table, zeros)
+            less = Sub(ids, one)  ones = Mul(less, nine)  z = Gather(table, ones)
+        }""",
+        "each value of ids is 1",
+    ),
+    "values up to a size, the size and values": (
+        """(float[n] x, int64[m] ids) => (y, z, v)
+        <int64 zero={0}, int64 one={1}, int64 nine={9}, int64[1] table={0}>
+        {
+            y = Gather(x, ids)
+            count = Size(x)  all = Range(zero, count, one)  z = Gather(table, all)
+            less = Sub(ids, one)  ones = Mul(less, nine)  v = Gather(table, ones)
+        }""",
+        "each value of ids is 1",
+    ),
+    "a difference and both of its columns": (
+        """(int64[n, 2] ids) => (y, z, v)
+        <int64[1] one={1}, int64 nine={9}, int64[1] zero={0}, float[1] table={0}>
+        {
+            a = Gather<axis=1>(ids, zero)  b = Gather<axis=1>(ids, one)
+            d = Sub(b, a)  zeros = Mul(d, nine)  y = Gather(table, zeros)
+            more = Mul(a, nine)  z = Gather(table, more)
+            less = Sub(b, one)  ones = Mul(less, nine)  v = Gather(table, ones)
+        }""",
+        "each value of column 1 of the last axis of ids is 1",
+    ),
+}
+"""Models whose last gather needs what no input meets beside the conditions of the
+others, and what it needs."""
+
+
+@pytest.mark.parametrize("name", EXCLUDED)
+def test_a_gather_whose_conditions_no_input_meets_beside_the_others_is_not_proved(
+    name: str,
+) -> None:
+    text, condition = EXCLUDED[name]
+    audited = og.audit(written(text), levels=())
+    *others, last = (g for g in audited.gathers if g.range.state != "proved")
+    assert {gather.range.state for gather in others} == {"proved-if"}
+    index_range = last.range
+    assert (index_range.state, index_range.conditions) == ("not-proved", ())
+    assert index_range.why == f"{condition}: {NO_INPUT}"
+    assert [*map(str, index_range.excluded)] == [condition]
+    # The contract has the conditions of the others alone.
+    texts = [str(og.Condition(**fields)) for fields in audited.contract["conditions"]]
+    assert texts == [str(c) for gather in others for c in gather.range.conditions]
+    # The operator or the input that stops the proof is there as before.
+    alone = og.audit(written(text), levels=(), assume=audited.contract)
+    assert index_range.input
+    assert alone.gathers[-1].range.state != "proved"
+
+
+def test_a_function_whose_calls_need_what_no_input_meets_is_not_proved() -> None:
+    called = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 18, "own": 1]>
+        g (int64[n] ids) => (y, z)
+        <float[1] table={0}, int64 one={1}, int64 nine={9}>
+        {
+            zeros = Mul(ids, nine)  y = own.Pick(table, zeros)
+            less = Sub(ids, one)  ones = Mul(less, nine)  z = own.Pick(table, ones)
+        }
+        <domain: "own", opset_import: ["": 18]>
+        Pick (t, i) => (o) { o = Gather(t, i) }
+    """)
+    audited = og.audit(called, levels=())
+    index_range = audited.gathers[0].range
+    condition = "each value of ids is at least 1 and at most 0"
+    assert (index_range.state, index_range.conditions) == ("not-proved", ())
+    assert index_range.why == f"{condition}: {NO_INPUT}"
+    assert audited.contract["conditions"] == []
+
+
+def test_a_gather_stays_out_of_range_where_no_input_meets_its_conditions() -> None:
+    index_range = one(embedding(), ranges={"ids": (5, 64)}).range
+    assert (index_range.state, index_range.excluded) == ("out-of-range", (IN_TABLE,))
+
+
+def test_exact_conditions_show_a_wrong_index_if_no_input_meets_the_others() -> None:
+    """An input beyond them takes an index out of range, too."""
+    text, _ = EXCLUDED["values"]
+    audited = og.audit(written(text), levels=())
+    last = audited.gathers[-1]
+    assert [condition.exact for condition in last.range.excluded] == [True]
+    assert last.verdict == "can-leave"
+
+
+def test_conditions_that_are_given_must_be_met_by_some_input() -> None:
+    text, _ = EXCLUDED["a size"]
+    made = written(text)
+    contract = og.audit(made, levels=()).contract
+    (at_most_2,) = contract["conditions"]
+    both = [at_most_2, at_most_2 | {"low": 4, "high": None}]
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(made, levels=(), assume=contract | {"conditions": both})
+    rule = "some input must meet all conditions, but none meets 'size 0 of x (n) is"
+    assert str(caught.value) == f"{rule} at least 4 and at most 2' and the others"
+    with pytest.raises(og.OnnxGatherError) as caught:
+        og.audit(made, levels=(), assume=contract, shapes={"x": [3]})
+    assert str(caught.value) == f"{rule} at least 3 and at most 2' and the others"
 
 
 def test_a_shape_with_too_few_sizes_is_refused() -> None:

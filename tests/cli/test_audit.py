@@ -33,6 +33,7 @@ from rings import one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing import audit as gathers
+from onnxgather.core.model.network import Network
 
 TABLE = constant("table", np.zeros((4, 3), np.float32))
 TOKENS = "[tokens] rows = Gather(table, ids)"
@@ -470,6 +471,68 @@ def test_a_contract_of_given_sizes_has_the_sizes_that_a_proof_needs() -> None:
     }
 
 
+def test_the_conditions_that_no_input_meets_beside_others_are_told() -> None:
+    path = save("""
+        (float[n] x) => (y, z)
+        <int64 zero={0}, int64 one={1}, int64[2] pair={0, 0}, int64[1] last={3}>
+        {
+            count = Size (x)  all = Range (zero, count, one)
+            [first] y = Gather (pair, all)  [second] z = Gather (x, last)
+        }
+    """)
+    code, text, _ = outcome(f"audit {path} --levels none --fail-on not-proved")
+    assert code == 1
+    assert text.startswith(f"""\
+{path}: a wrong input can leave an axis; 2 gathers: 1 not proved in range, 1 proved under conditions
+not proved    1 gather, because no input meets these and the others:
+    second (Gather, main graph): in range if size 0 of x (n) is at least 4
+proved if     first (Gather, main graph): size 0 of x (n) is at most 2
+""")  # noqa: E501
+    succeed(f"audit {path} --levels none --write-baseline b.json")
+    text = output_of(f"audit {path} --levels none --sarif -")
+    assert (
+        "in range if size 0 of x (n) is at least 4; because no input meets these and"
+        " the others" in text
+    )
+
+
+@pytest.mark.parametrize("given", ["int64 k, bool s", "int64[n] ids, int64 k, bool s"])
+def test_inputs_without_a_dimension_are_named_as_nobody_checks_their_shape(
+    given: str,
+) -> None:
+    path = save(f"({given}) => (y) {{ y = Gather(table, k) }}")
+    line = (
+        "assumes       an input that has no dimension gets none, which ONNX Runtime"
+        " does not check: k, s\n"
+    )
+    assert line in output_of(f"audit {path} --levels none")
+    no_scalar = save("(int64[n] k) => (y) { y = Gather(table, k) }")
+    assert "no dimension" not in output_of(f"audit {no_scalar} --levels none")
+
+
+def test_the_digest_is_computed_only_where_somebody_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = embedding()
+    succeed(f"audit {path} --levels none --contract c.json")
+
+    computed = list[str]()
+    digest = Network.digest
+
+    def spied(network: Network) -> str:
+        computed.append(network.path)
+        return digest.__get__(network)
+
+    monkeypatch.setattr(Network, "digest", property(spied))
+    succeed(f"audit {path} --levels none")
+    succeed(f"harden {path} --levels none -o o.onnx")
+    assert computed == []
+    for option in ("--json", "--contract d.py", "--assume c.json", "--html a.html"):
+        succeed(f"audit {path} --levels none {option}")
+        assert computed, option
+        computed.clear()
+
+
 def test_what_the_contract_assumes_is_told_with_allow_empty_too() -> None:
     for more, least in (((), 1), (("--allow-empty",), 0)):
         found = json_of(f"audit {embedding()}", *more, "--json")
@@ -501,8 +564,8 @@ def test_a_tokenizer_gives_the_range_of_ids() -> None:
     ("arguments", "sentence"),
     rows_of("""
 --range ids=-4:-1 --tokenizer t.json
-two conditions exclude each other: each value of ids is from -4 to -1, and each value of
-ids is 0
+some input must meet all conditions, but none meets 'each value of ids is at least 0 and
+at most -1' and the others
 
 --assume none.json
 none.json: no such file or directory
@@ -710,6 +773,7 @@ def test_json_has_every_field_of_schema_3() -> None:
             "assumes": "open sizes of inputs are at least 1",
             "sizes": {"b": [["ids", 0]]},
             "types": {"ids": "INT64"},
+            "shapes": {"ids": [None, 2]},
             "conditions": [condition],
         },
         "gathers": [
@@ -737,6 +801,7 @@ def test_json_has_every_field_of_schema_3() -> None:
                     "found": None,
                     "seen": None,
                     "conditions": [condition],
+                    "excluded": [],
                     "lost": None,
                     "given": {
                         "source": "range",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -182,3 +183,52 @@ def test_a_folder_without_models_has_no_contracts() -> None:
     sentence = "a: the folder must have a *.onnx file, got none"
     assert error_of("audit a --contract c") == sentence
     assert not os.path.exists("c")
+
+
+def save_in_two_files(weight: float = 1) -> None:
+    """Write a model whose table is in a file of its own."""
+    library: Any = onnx
+    Path("m.data").unlink(missing_ok=True)  # onnx replaces no file
+    table = constant("table", np.full((4, 2), weight, np.float32))
+    proto = written("(int64[n] ids) => (y) { y = Gather(table, ids) }", table)
+    library.save_model(
+        proto, "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
+
+
+def test_a_contract_is_of_the_external_data_of_its_model_too() -> None:
+    save_in_two_files()
+    succeed(f"audit m.onnx {SPEED} --contract c.json")
+    digest = read_json("c.json")["digest"]
+    succeed(f"audit m.onnx {SPEED} --assume c.json")
+    for content in (None, b"", read_bytes("m.data")[:-1], read_bytes("m.data") + b"\0"):
+        Path("m.data").unlink(missing_ok=True)
+        if content is not None:
+            Path("m.data").write_bytes(content)
+        own = og.audit("m.onnx", levels=()).contract["digest"]
+        error = error_of(f"audit m.onnx {SPEED} --assume c.json")
+        assert (
+            error == f"c.json: $.digest must be that of m.onnx, '{own}', got '{digest}'"
+        )
+    save_in_two_files()
+    succeed(f"audit m.onnx {SPEED} --assume c.json")
+    folder = f"audit m.onnx {SPEED} --assume ."
+    Path("c.json").rename("m.onnx.contract.json")
+    assert "no model of this audit" not in outcome(folder)[2]
+    save_in_two_files(2)
+    assert "1 of 1 contract fits no model of this audit" in outcome(folder)[2]
+
+
+@pytest.mark.parametrize("data", ["missing", "a folder", "/dev/zero"])
+def test_external_data_that_is_no_plain_file_counts_as_none(data: str) -> None:
+    library: Any = onnx
+    save_in_two_files()
+    proto = library.load("m.onnx", load_external_data=False)
+    Path("a folder").mkdir()
+    (location,) = (
+        e for e in proto.graph.initializer[0].external_data if e.key == "location"
+    )
+    location.value = data
+    Path("m.onnx").write_bytes(proto.SerializeToString())
+    digest = og.audit("m.onnx", levels=()).contract["digest"]
+    assert digest == f"sha256:{hashlib.sha256(read_bytes('m.onnx')).hexdigest()}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,9 @@ class GuardCase:
             [node("Shape", [first], "shape of it")], values, ["shape of it"]
         )
         network = read_network(self.model)
-        made = Contract.of(network, self.conditions, self.allow_empty).plain
-        self.contract = made | ({"shapes": self.shapes} if self.shapes else {})
+        contract = Contract.of(network, self.conditions, self.allow_empty)
+        contract = contract.with_inputs(network, self.shapes).with_digest(network)
+        self.contract = contract.plain
 
     def __repr__(self) -> str:
         return f"{self.types} {self.conditions} {self.shapes} {self.inputs}"
@@ -67,14 +69,23 @@ class GuardCase:
 
         None stands for conditions that cannot be checked, as a size is no number.
         """
-        bare: dict[str, Any] = {"sizes": {}, "conditions": [], "scalars": []}
-        bare |= {"shapes": {}, "types": {}}
         sizes = self.contract["sizes"]
-        rules = [{"sizes": {name: places}} for name, places in sizes.items()]
-        rules += [{"scalars": [name]} for name in self.contract.get("scalars", [])]
+        shapes = self.contract["shapes"]
+        # An array of another rank is no input of a guard.
+        open_shapes: dict[str, Any] = {
+            name: [None] * len(shapes[name])
+            for places in sizes.values()
+            for name, _ in places
+        }
+        bare: dict[str, Any] = {"sizes": {}, "conditions": [], "types": {}}
+        bare["shapes"] = open_shapes
+        rules: list[dict[str, Any]] = [
+            {"sizes": {name: places}} for name, places in sizes.items()
+        ]
         rules += [
             {"shapes": {name: shape}}
-            for name, shape in self.contract.get("shapes", {}).items()
+            for name, shape in shapes.items()
+            if not shape or any(size is not None for size in shape)
         ]
         conditions = self.contract["conditions"]
         found = list[int | None]()
@@ -558,6 +569,44 @@ def wild_inputs(inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 shape = [*array.shape]
                 shape[dim] = other
                 yield {**inputs, name: np.resize(array, shape)}
+
+
+def wild_arrays(random: Random, data_type: str, shape: Sequence[int]) -> Any:
+    """Return an array of some shape and data type, or of one that is wrong in some way.
+
+    It may be what is no array, or an array whose bytes are in another order.
+    """
+    if random.random() < 0.2:
+        data_type = random.choice([*NUMPY_TYPES, "STRING"])
+    sizes_drawn = [
+        random.choice([0, size, size + 1]) if random.random() < 0.1 else size
+        for size in shape
+    ]
+    if random.random() < 0.2:
+        sizes_drawn.insert(random.randint(0, len(shape)), random.choice([0, 1, 3]))
+    elif sizes_drawn and random.random() < 0.1:
+        sizes_drawn.pop(random.randrange(len(sizes_drawn)))
+    if data_type == "STRING":
+        return np.full(sizes_drawn, "a", random.choice(["U1", object]))
+    dtype = NUMPY_TYPES[data_type]
+    numbers: list[Any] = [0, 1, 2]
+    if random.random() < 0.2:
+        numbers += wild_numbers(dtype)
+    array = np.empty(sizes_drawn, dtype)
+    for place in range(array.size):
+        array.flat[place] = random.choice(numbers)
+    changes: list[Any] = [
+        lambda: array[..., ::-1] if array.ndim else array,
+        lambda: np.asfortranarray(array),
+        lambda: np.repeat(array, 2, -1)[..., ::2] if array.ndim else array,
+        lambda: array.astype(dtype.newbyteorder(">")),
+        lambda: array.view(dtype.newbyteorder(">")),
+        lambda: array.view(np.recarray),
+        lambda: array.flat[0] if array.size else array,
+        lambda: array.flat[0].item() if array.size else None,
+        lambda: (*array.flat,),
+    ]
+    return random.choice(changes)() if random.random() < 0.3 else array
 
 
 def wild_numbers(dtype: np.dtype[Any]) -> list[Any]:

@@ -236,6 +236,24 @@ def unknown_size(high: AnySize = MOST, low: AnySize = 0) -> Size:
     return size
 
 
+def assume(fact: AnySize) -> None:
+    """Note that a size is at least 0, for all comparisons of sizes with its symbols."""
+    if isinstance(fact, int):
+        return
+    number = fact.terms.get((), 0)
+    (monomial, count), *others = [term for term in fact.terms.items() if term[0]]
+    # Case: it limits a single symbol.
+    if not others and len(monomial) == 1:
+        (symbol,) = monomial
+        if count > 0:
+            symbol.low = max(symbol.low, -(number // count))
+        else:
+            symbol.high = min(symbol.high, number // -count)
+        return
+    for symbol in fact.symbols:
+        symbol.facts.append(fact)
+
+
 def new_symbols(size: AnySize) -> Iterable[Symbol]:
     """Yield the symbols in a size of which it is not noted which node lost them."""
     for monomial in terms_of(size):

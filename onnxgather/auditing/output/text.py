@@ -16,14 +16,14 @@ from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.index_range import GivenEnd, IndexRange, Lost
+from onnxgather.auditing.proof.index_range import NO_INPUT, GivenEnd, IndexRange, Lost
 from onnxgather.auditing.records import (
     Audit,
     AuditedGather,
     GraphGather,
     counted,
 )
-from onnxgather.core.checks import number_of
+from onnxgather.core.checks import number_of, printable
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.descriptors.operators import GatherDesc
 from onnxgather.core.descriptors.spelling import from_dict
@@ -174,6 +174,12 @@ def assumption_lines(audit: Audit) -> Iterator[str]:
     """Yield what the proofs assume; nothing without a gather or an open size."""
     if audit.gathers and audit.contract["sizes"]:
         yield f"assumes       {audit.assumes}"
+    shapes = audit.contract.get("shapes", {})
+    scalars = [name for name, shape in shapes.items() if not shape]
+    if audit.gathers and scalars:
+        names = ", ".join(map(printable, scalars))
+        rule = "an input that has no dimension gets none"
+        yield f"assumes       {rule}, which ONNX Runtime does not check: {names}"
     if audit.contract.get("no_negative"):
         yield "assumes       an index below 0 is out of range, but for constants"
         return
@@ -231,6 +237,8 @@ def cause_of(gather: AuditedGather, sizes: NamedSizes) -> str:
     """
     index_range = gather.range
     if index_range.state == "not-proved":
+        if index_range.excluded:
+            return f"because {NO_INPUT}"
         if index_range.lost is not None:
             return _of_lost_size(index_range, index_range.lost)
         # An index has nothing to be compared with if a size is unknown.
@@ -379,6 +387,8 @@ def _of_indices(gather: AuditedGather, sizes: NamedSizes) -> str:
     if index_range.state == "out-of-range":
         return _wrong_index(index_range)
     if index_range.state == "not-proved":
+        if index_range.excluded:
+            return f"in range if {' and '.join(map(str, index_range.excluded))}"
         text = _reached_text(index_range)
         return f"{text}; {index_range.limit}" if index_range.limit else text
     # A proof without bounds: there is no index, or the proof compares open sizes.

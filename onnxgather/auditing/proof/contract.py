@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import msgspec
@@ -15,7 +17,19 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from onnxgather.auditing.algebra.sizes import MOST_OF_INPUT, low_of, size_from, terms_in
+from onnxgather.auditing.algebra.sizes import (
+    MOST_OF_INPUT,
+    AnySize,
+    Size,
+    Symbol,
+    assume,
+    larger,
+    lesser,
+    low_of,
+    never_negative,
+    size_from,
+    terms_in,
+)
 from onnxgather.core.checks import check_type, shown, shown_with_suggestion
 from onnxgather.core.descriptors.arrays import Array, plain_array
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
@@ -60,14 +74,29 @@ CheckedType = Literal[
     "UINT16",
     "UINT32",
     "UINT64",
+    "STRING",
 ]
 """ONNX's name of a data type that arrays of numpy have."""
 
 _SPELLED = {"FLOAT": "float32", "DOUBLE": "float64"}
 NUMPY_TYPES = {
-    name: np.dtype(_SPELLED.get(name, name.lower())) for name in get_args(CheckedType)
+    name: np.dtype(_SPELLED.get(name, name.lower()))
+    for name in get_args(CheckedType)
+    if name != "STRING"
 }
-"""The types of numpy's arrays by ONNX's names."""
+"""The types of numpy's arrays of numbers by ONNX's names."""
+
+INTEGER_KINDS = "biu"
+"""numpy's letters of the kinds of arrays of integers, with BOOL."""
+
+NUMBER_KINDS = "biuf"
+"""numpy's letters of the kinds of arrays of numbers."""
+
+STRING_KINDS = "OU"
+"""numpy's letters of the kinds of arrays that ONNX Runtime takes for STRING."""
+
+LARGEST_VALUE = 2**64
+"""No integer that is an element is larger, or below the negative number."""
 
 NamedSizes = Mapping[str, Annotated[list[tuple[str, Count]], Meta(min_length=1)]]
 """The dimensions of inputs by the names of open sizes.
@@ -143,6 +172,32 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether the elements of an input decide it, not sizes alone."""
         return self.of in ("values", "difference")
 
+    def ends(
+        self, sizes: Mapping[str, AnySize]
+    ) -> tuple[AnySize | None, AnySize | None]:
+        """Return the ends, numbers or open sizes, for sizes by their names.
+
+        None for an open end, and for an expression of which a size is not known.
+        """
+        ends: list[AnySize | None] = [self.low, self.high]
+        expressions = (self.low_expression, self.high_expression)
+        for side, expression in enumerate(expressions):
+            if expression is not None:
+                with suppress(KeyError):
+                    ends[side] = size_from(expression, sizes)
+        low, high = ends
+        return low, high
+
+    def ends_of_all(
+        self, sizes: Mapping[str, AnySize]
+    ) -> tuple[AnySize | None, AnySize | None]:
+        """Return the ends as `ends` does, with the numbers in `also` between them."""
+        low, high = self.ends(sizes)
+        for number in self.also or ():
+            low = None if low is None else lesser(low, number)
+            high = None if high is None else larger(high, number)
+        return low, high
+
     @property
     def needs_integers(self) -> bool:
         """Whether it is only of the elements of an input of integers."""
@@ -150,15 +205,9 @@ class Condition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def with_numbers(self, sizes: Mapping[str, int]) -> Condition:
         """Return the condition with numbers as ends, for sizes by their names."""
-        numbers: dict[str, int] = {}
-        for end in ("low", "high"):
-            expression = getattr(self, f"{end}_expression")
-            if expression is not None:
-                numbers[end] = low_of(size_from(expression, sizes))
-        if not numbers:
-            return self
+        low, high = (None if end is None else low_of(end) for end in self.ends(sizes))
         plain = replace(self, low_expression=None, high_expression=None)
-        return replace(plain, **numbers)
+        return replace(plain, low=low, high=high)
 
     def __str__(self) -> str:
         is_one_number = self.low == self.high
@@ -227,9 +276,10 @@ def _ends_text(low: int | str | None, high: int | str | None) -> str:
         return f"at least {low}"
     if low == high:
         return f"{low}"
-    if isinstance(low, str) or isinstance(high, str):
-        return f"at least {low} and at most {high}"
-    return f"from {low} to {high}"
+    # Nothing meets two conditions together whose ends are not in their order.
+    if isinstance(low, int) and isinstance(high, int) and low < high:
+        return f"from {low} to {high}"
+    return f"at least {low} and at most {high}"
 
 
 class Contract(
@@ -242,23 +292,23 @@ class Contract(
     """What the inputs of a model must be, so that the proofs of an audit hold."""
 
     digest: str
-    """The SHA-256 digest of the model as it was given, such as `sha256:...`."""
+    """The SHA-256 digest of the model as it was given and of its external data, such as
+    `sha256:...`."""
     assumes: Assumption
     """`open sizes of inputs are at least 1`, or with `--allow-empty` `... at least
     0`."""
     sizes: NamedSizes
     """The dimensions of inputs that share each open size, each an input and a number
     from 0, by the names of the sizes."""
+    types: Mapping[str, CheckedType]
+    """The data types, by ONNX's names, of the inputs that the contract speaks of: those
+    with an open size, with a condition, without a dimension, or with a shape that was
+    given. A data type that numpy lacks, such as BFLOAT16, is left out, and not
+    checked."""
     # `quirks.SCALARS_OF_ANY_SHAPE`
-    scalars: tuple[str, ...] = ()
-    """The inputs that have no dimension, which ONNX Runtime does not check; left out
-    where there is no such input."""
-    types: Mapping[str, CheckedType] = {}
-    """The data types of inputs, by ONNX's names, such as INT64. The type of an input
-    that is left out, such as STRING, is not checked."""
-    shapes: Mapping[str, list[Count]] = {}
-    """The shapes that were given of inputs whose rank the model leaves open; left out
-    where there is no such input."""
+    shapes: Mapping[str, list[Count | None]]
+    """The shapes of these inputs; None is an open size. An input whose rank the model
+    leaves open is left out, unless its shape was given."""
     no_negative: bool = False
     """Whether an index below 0 that depends on an input counts as out of range, as
     with `--no-negative`; left out where ONNX's rule holds."""
@@ -275,34 +325,68 @@ class Contract(
         allow_empty: bool,
         no_negative: bool = False,
     ) -> Contract:
-        """Return the contract of a model; the flags are those of `audit`."""
+        """Return the contract of a model, without a digest.
+
+        The flags are those of `audit`.
+        """
         check_type("allow_empty", allow_empty, "True or False", bool)
         check_type("no_negative", no_negative, "True or False", bool)
-        scalars = [name for name, sizes in network.dimensions.items() if sizes == ()]
-        types: dict[str, CheckedType] = {}
-        for name in network.dimensions:
-            data_type = network.main.types[name].data_type
-            if data_type in NUMPY_TYPES:
-                types[name] = cast("CheckedType", data_type)
-        return cls(
-            digest=network.digest,
+        contract = cls(
+            digest="",
             assumes=MAY_BE_EMPTY if allow_empty else NOT_EMPTY,
             sizes=open_sizes(network),
-            scalars=tuple(scalars),
-            types=types,
+            types={},
+            shapes={},
             no_negative=no_negative,
             conditions=conditions,
         )
+        return contract.with_inputs(network, {})
+
+    def with_digest(self, network: Network) -> Contract:
+        """Return the contract with the digest of its model.
+
+        The digest of large external data takes seconds.
+        """
+        return replace(self, digest=network.digest)
+
+    def with_inputs(
+        self, network: Network, given_shapes: Mapping[str, Sequence[int | None]]
+    ) -> Contract:
+        """Return the contract with the types and the shapes of the inputs it speaks of.
+
+        Args:
+            network: The model, with the sizes of its file.
+            given_shapes: The shapes that were given. Those of an open rank count.
+        """
+        names = {condition.input for condition in self.conditions}
+        for dimensions in self.sizes.values():
+            names.update(input_name for input_name, _ in dimensions)
+        types: dict[str, CheckedType] = {}
+        shapes: dict[str, list[int | None]] = {}
+        for name in network.main.inputs:
+            data_type, shape = network.main.types[name]
+            is_given = shape is None and name in given_shapes
+            if name not in names and shape != () and not is_given:
+                continue
+            if is_given:
+                shape = given_shapes[name]
+            if shape is not None:
+                shapes[name] = list(shape)
+            if data_type in get_args(CheckedType):
+                types[name] = cast("CheckedType", data_type)
+        return replace(self, types=types, shapes=shapes)
 
     def joined(self, conditions: Iterable[Condition]) -> Contract:
         """Return the contract with more conditions.
 
-        It stays as it is if they exclude its own.
+        Raises:
+            OnnxGatherError: No input meets these and its own.
         """
-        try:
-            both = tightened([*self.conditions, *conditions])
-        except OnnxGatherError:
-            return self
+        both = tightened([*self.conditions, *conditions])
+        excluded = _excluded_by_others(both, self.sizes, least_size(self))
+        if excluded is not None:
+            rule = "some input must meet all conditions, but none meets"
+            raise OnnxGatherError(f"{rule} {shown(str(excluded))} and the others")
         return replace(self, conditions=both)
 
     @property
@@ -316,9 +400,6 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return a condition for each subject with the tightest ends, in their order.
 
     An end that is an expression belongs to the subject: no end is known to be tighter.
-
-    Raises:
-        OnnxGatherError: Nothing meets the conditions on a subject.
     """
     tightest: dict[Condition, Condition] = {}
     for condition in conditions:
@@ -331,10 +412,6 @@ def tightened(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         highs = [end for end in (condition.high, other.high) if end is not None]
         low = max(lows, default=None)
         high = min(highs, default=None)
-        if low is not None and high is not None and low > high:
-            raise OnnxGatherError(
-                f"two conditions exclude each other: {other}, and {condition}"
-            )
         both = replace(condition, low=low, high=high)
         exact = _is_exact_at(both, "low", condition, other) and _is_exact_at(
             both, "high", condition, other
@@ -352,6 +429,54 @@ def _is_exact_at(
         condition.exact and getattr(condition, end) == number
         for condition in conditions
     )
+
+
+def _excluded_by_others(
+    conditions: Sequence[Condition], sizes: NamedSizes, least: int
+) -> Condition | None:
+    """Return a condition that surely no input meets which meets the others.
+
+    Args:
+        conditions: The conditions.
+        sizes: The places of the open sizes.
+        least: The least number that an open size may be.
+    """
+    numbers = defaultdict[str, Size](lambda: _unknown(least, MOST_OF_INPUT))
+    # A value may be below 0, which no symbol is.
+    values = defaultdict[tuple[str | None, int], AnySize](
+        lambda: _unknown(0, 2 * LARGEST_VALUE) - LARGEST_VALUE
+    )
+    # A condition on all values is one on the columns that others name, or on any.
+    columns_by_input = defaultdict[str | None, set[int]](lambda: {0})
+    for condition in conditions:
+        columns_by_input[condition.input].update(condition.columns or ())
+
+    facts: dict[AnySize, Condition] = {}
+    for condition in conditions:
+        columns = condition.columns or columns_by_input[condition.input]
+        subjects = [values[condition.input, column] for column in columns]
+        if condition.of == "difference":
+            subjects = [subjects[0] - subjects[1]]
+        elif not condition.is_of_elements:
+            subjects = [size_from(expression_of(condition, sizes), numbers)]
+        low, high = condition.ends_of_all(numbers)
+        for subject in subjects:
+            if low is not None:
+                facts[subject - low] = condition
+            if high is not None:
+                facts[high - subject] = condition
+    for fact in facts:
+        assume(fact)
+    for fact, condition in facts.items():
+        # A fact is at least 0, and the others prove that it is below.
+        if never_negative(-1 - fact):
+            return condition
+    return None
+
+
+def _unknown(low: int, high: int) -> Size:
+    """Return a number of which the ends alone are known."""
+    return Size({(Symbol("", low, high),): 1})
 
 
 def open_sizes(network: Network) -> NamedSizes:
@@ -416,6 +541,13 @@ def decoded(given: GivenContract) -> Contract:
         contract = msgspec.json.decode(text, type=Contract)
     # What is made of the contract is no file in a folder of contracts.
     contract = replace(contract, made_by=None)
+    for name, dimensions in contract.sizes.items():
+        for input_name, dim in dimensions:
+            shape = contract.shapes.get(input_name, [])
+            if dim >= len(shape):
+                rule = f"must have dimension {dim} of {shown(input_name)}"
+                why = f"as $.sizes has it for {shown(name)}"
+                raise FileFormatError(f"{where}: $.shapes {rule}, {why}, got {shape}")
     for number, condition in enumerate(contract.conditions):
         place = f"{where}: $.conditions[{number}]"
         _check_condition(place, condition, contract.sizes)
@@ -529,26 +661,20 @@ def read_contract(given: GivenContract, network: Network) -> Contract:
 
     contract = decoded(given)
     where = _place_of(given)
-    model = Contract.of(network, (), allow_empty=False)
-    fields = ["digest", "sizes", "scalars"]
-    if contract.types:  # a contract without them checks no types
-        fields.append("types")
-    for field in fields:
+    model = Contract.of(network, contract.conditions, allow_empty=False)
+    model = model.with_inputs(network, contract.shapes).with_digest(network)
+    for field in ("digest", "sizes", "shapes", "types"):
         expected = getattr(model, field)
         value = getattr(contract, field)
         if value != expected:
             rule = f"must be that of {network.path}, {shown(expected)}"
             raise FileFormatError(f"{where}: $.{field} {rule}, got {shown(value)}")
 
-    inputs = network.main.inputs
-    shapes_of_model = f"{where}: $.shapes: {network.path}"
-    for name in contract.shapes:
-        check_input(shapes_of_model, inputs, name, "a shape")
     for number, condition in enumerate(contract.conditions):
         if condition.input is None:
             continue
         place = f"{where}: $.conditions[{number}]"
-        check_input(place, inputs, condition.input, "a condition")
+        check_input(place, network.main.inputs, condition.input, "a condition")
         sizes = network.main.type_of(condition.input).sizes
         _check_columns(place, condition, sizes)
     return contract
@@ -590,8 +716,8 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
     """
     rules = decoded(contract)
     check_type("inputs", inputs, "a mapping from names", Mapping)
-    numbers = _checked_sizes(rules, inputs)
     _check_shapes_and_types(rules, inputs)
+    numbers = _checked_sizes(rules, inputs)
     for condition in rules.conditions:
         if condition.is_of_elements:
             array = _array(inputs, condition.input or "")
@@ -602,6 +728,34 @@ def check_inputs(contract: GivenContract, inputs: Mapping[str, Any]) -> None:
         if not condition.admits(number):
             rule = rule_of_condition(condition)
             raise OnnxGatherError(f"{rule}, got {expression} = {number}")
+
+
+def _check_shapes_and_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
+    """Check that inputs have the shapes and types of a contract.
+
+    Raises:
+        OnnxGatherError: They do not.
+    """
+    for name, shape in rules.shapes.items():
+        # An input without a dimension may be missing: it may have a default.
+        if not shape and name not in inputs:
+            continue
+        own_shape = [*_array(inputs, name).shape]
+        pairs = zip(shape, own_shape, strict=False)
+        with_open_sizes = [own if size is None else size for size, own in pairs]
+        if with_open_sizes != own_shape or len(shape) != len(own_shape):
+            rule = rule_of_shape(rules, name)
+            raise OnnxGatherError(f"{rule}, got the shape {own_shape}")
+    for name, data_type in rules.types.items():
+        if name not in inputs:
+            continue
+        dtype = _array(inputs, name).dtype
+        if data_type == "STRING":
+            has_type = dtype.kind in STRING_KINDS and dtype.isnative
+        else:
+            has_type = dtype == NUMPY_TYPES[data_type]
+        if not has_type:
+            raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
 
 
 def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]:
@@ -615,7 +769,7 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
     for name, dimensions in rules.sizes.items():
         sizes: list[int] = []
         for input_name, dim in dimensions:
-            sizes.append(_array(inputs, input_name, dim + 1).shape[dim])
+            sizes.append(_array(inputs, input_name).shape[dim])
         if not least <= min(sizes) == max(sizes) <= MOST_OF_INPUT:
             places = ", ".join(
                 f"dimension {dim} of {shown(input_name)}"
@@ -625,27 +779,6 @@ def _checked_sizes(rules: Contract, inputs: Mapping[str, Any]) -> dict[str, int]
             raise OnnxGatherError(f"{rule}, got {', '.join(map(str, sizes))}")
         numbers[name] = sizes[0]
     return numbers
-
-
-def _check_shapes_and_types(rules: Contract, inputs: Mapping[str, Any]) -> None:
-    """Check that inputs have the shapes and types of a contract."""
-    # An input without a dimension may be missing: it may have a default.
-    for name in rules.scalars:
-        if name in inputs:
-            shape = [*_array(inputs, name).shape]
-            if shape:
-                rule = rule_of_scalar(name)
-                raise OnnxGatherError(f"{rule}, got the shape {shape}")
-    for name, expected in rules.shapes.items():
-        shape = [*_array(inputs, name).shape]
-        if shape != expected:
-            rule = rule_of_shape(name, expected)
-            raise OnnxGatherError(f"{rule}, got the shape {shape}")
-    for name, data_type in rules.types.items():
-        if name in inputs:
-            dtype = _array(inputs, name).dtype
-            if dtype != NUMPY_TYPES[data_type]:
-                raise OnnxGatherError(f"{rule_of_type(rules, name)}, got {dtype}")
 
 
 def least_size(rules: Contract) -> int:
@@ -659,31 +792,35 @@ def rule_of_size(name: str, least: int) -> str:
     return f"the size {shown(name)} must be one number from {least} to {largest}"
 
 
-def rule_of_scalar(name: str) -> str:
-    """Return the rule of an input without a dimension."""
-    return f"input {shown(name)} must have no dimension"
-
-
-def rule_of_shape(name: str, shape: list[int]) -> str:
-    """Return the rule of an input whose shape was given."""
-    return f"input {shown(name)} must have the shape {shape}"
+def rule_of_shape(rules: Contract, name: str) -> str:
+    """Return the rule of the shape of an input."""
+    shape = rules.shapes[name]
+    if not shape:
+        return f"input {shown(name)} must have no dimension"
+    texts = [str(size) for size in shape]
+    for size_name, dimensions in rules.sizes.items():
+        for input_name, dim in dimensions:
+            if input_name == name:
+                texts[dim] = size_name
+    return f"input {shown(name)} must have the shape [{', '.join(texts)}]"
 
 
 def rule_of_type(rules: Contract, name: str) -> str:
     """Return the rule of the data type of an input."""
     data_type = rules.types[name]
-    return f"input {shown(name)} must be of {data_type} ({NUMPY_TYPES[data_type]})"
+    numpy_type = NUMPY_TYPES.get(data_type, "str")
+    return f"input {shown(name)} must be of {data_type} ({numpy_type})"
 
 
-def _array(inputs: Mapping[str, Any], name: str, rank: int = 0) -> Array:
-    """Return the array of an input, which must have at least `rank` dimensions."""
+def _array(inputs: Mapping[str, Any], name: str) -> Array:
+    """Return the array of an input."""
     if name not in inputs:
         rule = f"the contract needs input {shown(name)}, which is not given"
         raise OnnxGatherError(f"{rule}, got {shown([*inputs])}")
     array = plain_array(f"input {shown(name)} must be an array", inputs[name])
-    if array.ndim < rank:
-        rule = f"input {shown(name)} must have a rank of at least {rank}"
-        raise OnnxGatherError(f"{rule}, got the shape {[*array.shape]}")
+    # `quirks.BYTES_IN_OWN_ORDER`
+    if array.dtype.kind in NUMBER_KINDS:
+        array = array.view(array.dtype.newbyteorder("="))
     return array
 
 
@@ -700,7 +837,8 @@ def _check_elements(condition: Condition, numbers: Condition, array: Array) -> N
     """
     columns = condition.columns
     is_difference = condition.of == "difference"
-    if array.dtype.kind not in ("biu" if condition.needs_integers else "biuf"):
+    kinds = INTEGER_KINDS if condition.needs_integers else NUMBER_KINDS
+    if array.dtype.kind not in kinds:
         raise OnnxGatherError(f"{rule_of_elements(condition)}, got {array.dtype}")
 
     part = array

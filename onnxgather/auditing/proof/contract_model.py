@@ -20,7 +20,6 @@ from onnxgather.auditing.proof.contract import (
     expression_of,
     least_size,
     read_contract,
-    rule_of_scalar,
     rule_of_shape,
     rule_of_size,
 )
@@ -70,8 +69,8 @@ def contract_model(
     Its inputs are the inputs of the model that the contract speaks of, with the same
     names and data types. Its outputs are `ok`, a BOOL, and `broken`, INT64 numbers of
     the rules that do not hold. First come the numbers of the conditions, in their order
-    from 0, then those of the sizes, the scalars, and the shapes of the contract. The
-    property `rule.N` of the model is rule N as a sentence.
+    from 0, then those of the sizes, and of the shapes that have a number or are empty.
+    The property `rule.N` of the model is rule N as a sentence.
 
     Args:
         contract: A file, or a plain dict such as `audit.contract`.
@@ -357,10 +356,7 @@ class _Guard:
             OnnxGatherError: An input has the name of an output of the guard.
         """
         rules = self._rules
-        named = {*rules.scalars, *rules.shapes}
-        for dimensions in rules.sizes.values():
-            named |= {input_name for input_name, _ in dimensions}
-        named |= {condition.input or "" for condition in rules.conditions}
+        named = {*rules.shapes, *(condition.input for condition in rules.conditions)}
         for name in (OK, BROKEN):
             if name in named:
                 rule = "an input must not have the name of an output of the guard"
@@ -380,12 +376,12 @@ class _Guard:
         for name, places in self._places.items():
             checks.append(self._check_of_size(places, least))
             sentences.append(rule_of_size(name, least))
-        for name in rules.scalars:
-            checks.append(self._check_of_shape(name, []))
-            sentences.append(rule_of_scalar(name))
         for name, shape in rules.shapes.items():
+            # The rank of the guard's input says all of a shape of open sizes.
+            if shape and all(size is None for size in shape):
+                continue
             checks.append(self._check_of_shape(name, shape))
-            sentences.append(rule_of_shape(name, shape))
+            sentences.append(rule_of_shape(rules, name))
         return checks, sentences
 
     def _check_of_size(self, places: Sequence[str], least: int) -> str:
@@ -399,14 +395,15 @@ class _Guard:
         checks += [nodes.add("Equal", first, other) for other in others]
         return nodes.every(checks)
 
-    def _check_of_shape(self, name: str, shape: Sequence[int]) -> str:
-        """Return whether an input of any rank has a shape."""
+    def _check_of_shape(self, name: str, shape: Sequence[int | None]) -> str:
+        """Return whether an input of any rank has a shape; None is any size."""
         nodes = self._nodes
         sizes = self._sizes_of(name)
         checks = [nodes.add("Equal", nodes.add("Shape", sizes), len(shape))]
         for dim, size in enumerate(shape):
-            own_size = self._size_or_zero(sizes, dim, dim + 1)
-            checks.append(nodes.add("Equal", own_size, size))
+            if size is not None:
+                own_size = self._size_or_zero(sizes, dim, dim + 1)
+                checks.append(nodes.add("Equal", own_size, size))
         return nodes.every(checks)
 
     def _sizes_of(self, name: str) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from onnxgather.auditing.algebra.sizes import MOST_OF_INPUT
 from onnxgather.auditing.proof.contract import (
+    INTEGER_KINDS,
+    NUMBER_KINDS,
     NUMPY_TYPES,
+    STRING_KINDS,
     Condition,
     Contract,
     GivenContract,
@@ -17,28 +20,28 @@ from onnxgather.auditing.proof.contract import (
     rule_of_column,
     rule_of_condition,
     rule_of_elements,
-    rule_of_scalar,
     rule_of_shape,
     rule_of_size,
     rule_of_type,
 )
 
-_START = """\
-def array(name, rank=0):
+_START = f"""\
+def array(name):
     if name not in inputs:
-        raise ValueError(f"the contract needs input {name!r}, which is not given")
-    if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
-        raise ValueError(f"input {name!r} must be an array")
-    if inputs[name].ndim < rank:
-        raise ValueError(f"input {name!r} must have a rank of at least {rank}")
-    return inputs[name]
+        raise ValueError(f"the contract needs input {{name!r}}, which is not given")
+    x = inputs[name]
+    # A scalar of numpy has no ctypes.
+    if not hasattr(x, "ctypes") or hasattr(x, "mask"):
+        raise ValueError(f"input {{name!r}} must be an array")
+    # ONNX Runtime reads the bytes of numbers in the order of the machine.
+    return x.view(x.dtype.newbyteorder("=")) if x.dtype.kind in "{NUMBER_KINDS}" else x
 
 if not hasattr(inputs, "keys"):
     raise ValueError("inputs must be a mapping from names")"""
-"""How the body of each guard starts.
+"""How the body of each guard starts (`quirks.BYTES_IN_OWN_ORDER`).
 
 The inner function returns an input, and says in the sentences of `check_inputs` which
-input is missing, or is no array of enough dimensions.
+input is missing, or is no array.
 """
 
 
@@ -60,18 +63,24 @@ def guard(contract: GivenContract) -> str:
         size_texts[name] = f"inputs[{input_name!r}].shape[{dim}]"
     # `check_inputs` has the same order, so that both name the same rule.
     lines = [*_START.split("\n")]
-    lines += _lines_of_sizes(rules)
-    # An input without a dimension may have a default, so it may be missing.
-    for name in rules.scalars:
-        test = f"{name!r} not in inputs or array({name!r}).shape == ()"
-        lines += _required(test, rule_of_scalar(name))
     for name, shape in rules.shapes.items():
-        test = f"array({name!r}).shape == {tuple(shape)}"
-        lines += _required(test, rule_of_shape(name, shape))
+        tests = [f"array({name!r}).ndim == {len(shape)}"]
+        for dim, size in enumerate(shape):
+            if size is not None:
+                tests.append(f"array({name!r}).shape[{dim}] == {size}")
+        test = " and ".join(tests)
+        # An input without a dimension may be missing: it may have a default.
+        if not shape:
+            test = f"{name!r} not in inputs or {test}"
+        lines += _required(test, rule_of_shape(rules, name))
     for name, data_type in rules.types.items():
-        dtype = NUMPY_TYPES[data_type]
-        test = f"{name!r} not in inputs or array({name!r}).dtype == '{dtype}'"
+        dtype = f"array({name!r}).dtype"
+        test = f"{dtype} == '{NUMPY_TYPES.get(data_type)}'"
+        if data_type == "STRING":
+            test = f"{dtype}.kind in '{STRING_KINDS}' and {dtype}.isnative"
+        test = f"{name!r} not in inputs or {test}"
         lines += _required(test, rule_of_type(rules, name))
+    lines += _lines_of_sizes(rules)
     for condition in rules.conditions:
         if condition.is_of_elements:
             lines += _lines_of_elements(rules, condition, size_texts)
@@ -106,8 +115,7 @@ def _lines_of_sizes(rules: Contract) -> Iterator[str]:
     least = least_size(rules)
     for name, dimensions in rules.sizes.items():
         numbers = [
-            f"array({input_name!r}, {dim + 1}).shape[{dim}]"
-            for input_name, dim in dimensions
+            f"array({input_name!r}).shape[{dim}]" for input_name, dim in dimensions
         ]
         yield f"x = [{', '.join(numbers)}]"
         test = f"{least} <= min(x) == max(x) <= largest"
@@ -121,8 +129,9 @@ def _lines_of_elements(
     is_difference = condition.of == "difference"
     yield f"x = array({condition.input!r})"
     # An input in `types` is of a type of numbers, and was checked to have it.
-    if condition.needs_integers or condition.input not in rules.types:
-        kinds = "biu" if condition.needs_integers else "biuf"
+    is_number = rules.types.get(condition.input or "") in NUMPY_TYPES
+    if condition.needs_integers or not is_number:
+        kinds = INTEGER_KINDS if condition.needs_integers else NUMBER_KINDS
         yield from _required(f"x.dtype.kind in '{kinds}'", rule_of_elements(condition))
     columns = [*(condition.columns or ())]
     if columns:

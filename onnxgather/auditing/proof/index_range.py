@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import INTEGERS, merged_reasons
 from onnxgather.auditing.algebra.sizes import (
@@ -129,6 +130,9 @@ class IndexRange(Struct, frozen=True):
     """The least and the greatest index in a run with the inputs given."""
     conditions: tuple[Condition, ...] = ()
     """The conditions on the inputs under which the range is proved."""
+    excluded: tuple[Condition, ...] = ()
+    """The conditions under which the range would be proved, if no input meets these and
+    those of the contract. The contract does not have them."""
     lost: Lost | None = None
     """What lost the size of an axis that stops the proof."""
     given: GivenEnd | None = None
@@ -147,6 +151,24 @@ class IndexRange(Struct, frozen=True):
 def invalid_range(rule: str) -> IndexRange:
     """Return the range of an invalid node, with the rule that the node breaks."""
     return IndexRange("invalid", None, None, None, rule)
+
+
+NO_INPUT = "no input meets these and the others"
+"""Why conditions are not in the contract."""
+
+
+def without_conditions(
+    index_range: IndexRange, conditions: Sequence[Condition]
+) -> IndexRange:
+    """Return a range that is not proved, as no input meets its conditions and others.
+
+    A range that is known to be left stays so.
+    """
+    index_range = replace(index_range, conditions=(), excluded=(*conditions,))
+    if index_range.state == "out-of-range":
+        return index_range
+    text = " and ".join(map(str, conditions))
+    return replace(index_range, state="not-proved", why=f"{text}: {NO_INPUT}")
 
 
 def proof_of(ranges: Ranges, scope: Scope, operation: Operation) -> IndexRange:

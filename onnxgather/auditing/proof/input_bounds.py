@@ -7,7 +7,6 @@ of the difference of two of its columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from onnxgather.auditing.algebra.sizes import (
     AnySizes,
     Size,
     Symbol,
+    assume,
     high_of,
     larger,
     lesser,
@@ -34,7 +34,12 @@ from onnxgather.auditing.algebra.sizes import (
     size_from,
 )
 from onnxgather.auditing.proof.columns import ColumnDifference
-from onnxgather.auditing.proof.contract import Condition, NamedSizes, open_sizes
+from onnxgather.auditing.proof.contract import (
+    Condition,
+    NamedSizes,
+    expression_of,
+    open_sizes,
+)
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Dimensions, Network
 
@@ -44,27 +49,21 @@ def symbolic_sizes(
 ) -> dict[str, Size]:
     """Return the open sizes of the inputs, with what the conditions say of them."""
     symbols = _symbols(network, allow_empty)
+    sizes: dict[str, Size] = {}
+    for name, symbol in symbols.items():
+        sizes[name] = Size({(symbol,): 1})
+    named = open_sizes(network)
     for condition in conditions:
-        if condition.of == "size":
-            _limit_symbol(network, symbols, condition)
-
-    sizes = {name: Size({(symbol,): 1}) for name, symbol in symbols.items()}
-    for condition in conditions:
-        if condition.of != "sizes":
+        if condition.is_of_elements:
             continue
         try:
-            size = size_from(condition.expression or "0", sizes)
+            size = size_from(expression_of(condition, named), sizes)
         except KeyError:  # a size in it is given, so it is not open
             continue
-        facts: list[AnySize] = []
         if condition.low is not None:
-            facts.append(size - condition.low)
+            assume(size - condition.low)
         if condition.high is not None:
-            facts.append(condition.high - size)
-        for fact in facts:
-            if isinstance(fact, Size):
-                for symbol in fact.symbols:
-                    symbol.facts.append(fact)
+            assume(condition.high - size)
     return sizes
 
 
@@ -83,20 +82,6 @@ def _symbols(network: Network, allow_empty: bool) -> dict[str, Symbol]:
         tensors = {input_name for input_name, _ in places} & with_elements
         symbols[name] = Symbol(name, lowest, MOST_OF_INPUT, tensors=tensors)
     return symbols
-
-
-def _limit_symbol(
-    network: Network, symbols: Mapping[str, Symbol], condition: Condition
-) -> None:
-    """Tighten the limits of a symbol to those of a condition on one size."""
-    dimensions = network.dimensions[condition.input or ""] or ()
-    size = dimensions[condition.dim or 0]
-    symbol = symbols.get(str(size))
-    if symbol is None:  # the size is given
-        return
-    symbol.low = max(symbol.low, condition.low or 0)
-    if condition.high is not None:
-        symbol.high = min(symbol.high, condition.high)
 
 
 def sizes_by_name(network: Network, named: NamedSizes) -> dict[str, int]:
@@ -124,7 +109,7 @@ def limited_differences(
         columns = condition.columns or ()
         if condition.of != "difference" or len(columns) != 2:
             continue
-        low, high = _ends_of(condition, sizes)
+        low, high = condition.ends_of_all(sizes)
         if low is None or high is None:
             continue
         difference = ColumnDifference(condition.input or "", *columns)
@@ -134,28 +119,6 @@ def limited_differences(
             high = lesser(high, other_high)
         differences[difference] = (low, high)
     return differences
-
-
-def _ends_of(
-    condition: Condition, sizes: Mapping[str, AnySize]
-) -> tuple[AnySize | None, AnySize | None]:
-    """Return the ends of a condition on elements, numbers or open sizes.
-
-    The numbers in `also` are between them, too. None stands for an open end, and for an
-    expression of which a size is not known.
-    """
-    ends: list[AnySize | None] = [condition.low, condition.high]
-    expressions = (condition.low_expression, condition.high_expression)
-    for side, expression in enumerate(expressions):
-        if expression is None:
-            continue
-        with suppress(KeyError):
-            ends[side] = size_from(expression, sizes)
-    low, high = ends
-    for number in condition.also or ():
-        low = None if low is None else lesser(low, number)
-        high = None if high is None else larger(high, number)
-    return low, high
 
 
 def input_bounds(
@@ -197,7 +160,7 @@ def input_bounds(
             continue
         rows = slice(None) if columns is None else list(columns)
         is_covered[rows] = True
-        low_end, high_end = _ends_of(condition, sizes)
+        low_end, high_end = condition.ends_of_all(sizes)
         # A float has no open size as a bound.
         if data_type in FLOATS:
             low_end = None if low_end is None else low_of(low_end)

@@ -45,7 +45,12 @@ from onnxgather.core.model.values import (
     name_of,
     numbers_in,
 )
-from onnxgather.core.model.wire import NO_WEIGHTS, Weights, pieces_of
+from onnxgather.core.model.wire import (
+    NO_WEIGHTS,
+    Weights,
+    digest_of_file,
+    pieces_of,
+)
 
 MOST_NODES = 300_000
 """The most nodes that a model may have."""
@@ -255,10 +260,15 @@ class Network(Struct, frozen=True, eq=False):
 
     @property
     def digest(self) -> str:
-        """The digest of the given model, the same for a file and the object."""
+        """The digest of the given model, the same for a file and the object.
+
+        It covers the files of the model's external data.
+        """
         digest = hashlib.sha256()
         for piece in self.pieces():
             digest.update(piece)
+        for path in external_paths(self.path, self.proto):
+            digest.update(digest_of_file(path))
         return f"sha256:{digest.hexdigest()}"
 
     def scopes(self) -> Iterator[Scope]:

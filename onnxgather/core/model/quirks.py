@@ -405,6 +405,19 @@ SCALARS_OF_ANY_SHAPE = Quirk(
         "auditing.proof.contract_model._Guard._ranked",
     ),
 )
+BYTES_IN_OWN_ORDER = Quirk(
+    "bytes in the machine's order",
+    "Its Python package reads the bytes of numbers in the order of the machine, "
+    "whatever the type of the array says.",
+    "disabled",
+    "A check of inputs reads the bytes so, too.",
+    (
+        "auditing.proof.contract._array",
+        "auditing.proof.contract_python",
+    ),
+    test="auditing/proof/test_contract.py::"
+    "test_a_number_is_what_onnx_runtime_reads_of_its_bytes",
+)
 WHERE_OF_TRUTHS = Quirk(
     "Where of truths",
     "It has no Where of BOOL.",

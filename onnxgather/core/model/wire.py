@@ -8,6 +8,7 @@ some fields at a time.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
@@ -121,6 +122,47 @@ def _pieces_between(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
         if place.end - start >= LARGE or place.end == end:
             yield _between(stream, start, place.end)
             start = place.end
+
+
+def digest_of_file(path: str) -> bytes:
+    """Return a digest of the bytes of a file; b"" where no plain file can be read.
+
+    A piece of zeros counts as its length. So a sparse file has the digest of its copy,
+    and nobody reads its holes.
+    """
+    if not os.path.isfile(path):
+        return b""
+    digest = hashlib.sha256()
+    try:
+        # A buffer would not know that the search for holes moves the place in the file.
+        with open(path, "rb", buffering=0) as stream:
+            end = _size(stream)
+            digest.update(b"%d:" % end)
+            for start in range(0, end, LARGE):
+                piece = b""
+                if not _is_hole(stream, start):
+                    piece = _between(stream, start, min(start + LARGE, end))
+                # The sign says which of the two pieces this is.
+                if piece.lstrip(b"\0"):
+                    digest.update(b"+")
+                    digest.update(piece)
+                else:
+                    digest.update(b"0")
+    except OSError:
+        return b""
+    return digest.digest()
+
+
+def _is_hole(stream: BinaryIO, start: int) -> bool:
+    """Return whether a piece of a sparse file is known to have no bytes on disk."""
+    # Case: Windows tells no holes.
+    if not hasattr(os, "SEEK_DATA"):
+        return False
+    try:
+        next_data = os.lseek(stream.fileno(), start, os.SEEK_DATA)
+    except OSError:  # there are no more bytes
+        return True
+    return next_data >= start + LARGE
 
 
 def _size(stream: BinaryIO) -> int:

@@ -90,6 +90,7 @@ not proved    1 gather, because of SequenceEmpty empty:
     behind_empty (Gather, main graph): index unbounded; the axis has 8 elements
 proved        beside (Gather, main graph): 0 of 8, constant
 runtime       the file was audited by ONNX's specification alone: no level is asked for
+assumes       an input that has no dimension gets none, which ONNX Runtime does not check: condition
 """  # noqa: E501
 
 

@@ -7,9 +7,11 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise, product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -25,6 +27,7 @@ from rings import one_quick_in
 from runtime_faults import IS_OLD
 
 import onnxgather as og
+from onnxgather.auditing.algebra.sizes import low_of, size_from
 from onnxgather.auditing.proof.contract import (
     LARGEST_CONTRACT,
     MAY_BE_EMPTY,
@@ -33,6 +36,7 @@ from onnxgather.auditing.proof.contract import (
     Contract,
     check_inputs,
     decoded,
+    expression_of,
     open_sizes,
     read_contract,
     sizes_given,
@@ -245,14 +249,6 @@ def test_conditions_together_are_exact_where_both_of_their_ends_are(
     assert merged.exact == exact
 
 
-def test_conditions_that_exclude_each_other_are_refused() -> None:
-    assert (
-        refusal(tightened, [values(0, 5), values(6, None)])
-        == "two conditions exclude each other: each value of ids is from 0 to 5, and"
-        " each value of ids is at least 6"
-    )
-
-
 def sized(*inputs: tuple[str, list[Any]]) -> onnx.ModelProto:
     return model(
         [node("Abs", [inputs[0][0]], "y")],
@@ -294,12 +290,19 @@ def test_a_contract_is_one_plain_dict() -> None:
     conditions = (values(0, 15, 0),)
     sizes = {"batch": [("ids", 0)]}
     contract = Contract(
-        digest="sha256:0", assumes=NOT_EMPTY, sizes=sizes, conditions=conditions
+        digest="sha256:0",
+        assumes=NOT_EMPTY,
+        sizes=sizes,
+        types={"ids": "INT64"},
+        shapes={"ids": [None]},
+        conditions=conditions,
     )
     assert contract.plain == {
         "digest": "sha256:0",
         "assumes": "open sizes of inputs are at least 1",
         "sizes": {"batch": [["ids", 0]]},
+        "types": {"ids": "INT64"},
+        "shapes": {"ids": [None]},
         "conditions": [
             {
                 "of": "values",
@@ -326,21 +329,29 @@ GOOD = {"ids": np.arange(6).reshape(2, 3), "mask": np.ones((2, 3), bool)}
 
 
 def contract(*conditions: Condition, assumes: Any = NOT_EMPTY) -> dict[str, Any]:
+    """A contract that checks no data types."""
     return Contract(
-        digest=NETWORK.digest, assumes=assumes, sizes=SIZES, conditions=conditions
+        digest=NETWORK.digest,
+        assumes=assumes,
+        sizes=SIZES,
+        types={},
+        shapes={"ids": [None, None], "mask": [None, 3]},
+        conditions=conditions,
     ).plain
 
 
 WHOLE = contract(values(-1, 9), values(0, 1, 2, of="mask"), LENGTH, AREA)
+TYPED = WHOLE | {"types": {"ids": "INT64", "mask": "INT64"}}
+"""The contract that an audit writes."""
 
 
 def test_a_contract_is_the_same_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    path.write_text(json.dumps(WHOLE), encoding="utf-8")
-    assert decoded(path) == decoded(str(path)) == decoded(WHOLE)
-    assert decoded(path).plain == WHOLE
+    path.write_text(json.dumps(TYPED), encoding="utf-8")
+    assert decoded(path) == decoded(str(path)) == decoded(TYPED)
+    assert decoded(path).plain == TYPED
     assert read_contract(path, NETWORK) == decoded(path)
-    check_inputs(path, GOOD)
+    check_inputs(path, GOOD | {"mask": np.ones((2, 3), np.int64)})
 
 
 def test_a_model_in_the_place_of_its_contract_is_refused(tmp_path: Path) -> None:
@@ -366,10 +377,161 @@ def test_given_shapes_are_conditions_on_open_sizes() -> None:
     ]
 
 
-def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
+def of_size(dim: int, low: int | None, high: int | None) -> Condition:
+    return Condition(of="size", input="ids", dim=dim, low=low, high=high)
+
+
+def of_sizes(expression: str, low: int | None, high: int | None) -> Condition:
+    return Condition(of="sizes", expression=expression, low=low, high=high)
+
+
+def by_size(low: str | None, high: str | None) -> Condition:
+    return Condition(of="values", input="ids", low_expression=low, high_expression=high)
+
+
+def of_columns(low: int | None, high: int | None, first: int = 1) -> Condition:
+    columns = (first, 1 - first)
+    return Condition(of="difference", input="ids", columns=columns, low=low, high=high)
+
+
+EXCLUDING: dict[str, list[Condition]] = {
+    "values": [values(0, 5), values(6, None)],
+    "values beside a column": [values(0, 5), values(6, None, 2)],
+    "columns": [values(6, 9, 1, 2), values(0, 5, 0, 1)],
+    "a size": [of_size(0, None, 2), of_size(0, 4, None)],
+    "a size below the least": [of_size(1, None, 0)],
+    "two sizes and their order": [
+        of_size(0, 5, None),
+        of_size(1, None, 4),
+        of_sizes("batch - sequence", None, 0),
+    ],
+    "three orders": [
+        of_sizes("batch - sequence", None, -1),
+        of_sizes("sequence - batch", None, 0),
+    ],
+    "a product": [
+        of_size(0, 3, None),
+        of_size(1, 3, None),
+        of_sizes("batch*sequence", None, 8),
+    ],
+    "a product of small sizes": [
+        of_size(0, None, 4),
+        of_size(1, None, 4),
+        of_sizes("batch*sequence", 17, None),
+    ],
+    "values up to a size": [
+        by_size(None, "batch - 1"),
+        of_size(0, None, 10),
+        values(10, None),
+    ],
+    "values between two sizes": [
+        by_size("batch", "sequence"),
+        of_sizes("batch - sequence", 1, None),
+    ],
+    "a difference": [of_columns(3, 9), values(2, None, 0), values(None, 4, 1)],
+    "a difference of all values": [of_columns(3, 9), values(2, 4)],
+    "two differences": [of_columns(3, 9), of_columns(-2, 9, first=0)],
+}
+"""Conditions that no input meets together, though some input meets all but the last."""
+
+
+@pytest.mark.parametrize("name", EXCLUDING)
+def test_a_contract_takes_no_conditions_that_exclude_its_own(name: str) -> None:
+    *own, last = EXCLUDING[name]
+    joined = decoded(contract()).joined(own)
+    assert joined.conditions == (*own,)
+    found = refusal(joined.joined, [last])
+    assert found.startswith("some input must meet all conditions, but none meets '")
+    # The condition that is named may be any of them, or two on one subject.
+    assert any(str(condition) in found for condition in tightened(EXCLUDING[name]))
+
+
+def test_the_condition_that_excludes_others_is_named() -> None:
     own = decoded(contract(values(0, 5)))
-    assert own.joined([values(6, None)]) == own
-    assert own.joined([values(None, 4)]).conditions == (values(0, 4),)
+    assert (
+        refusal(own.joined, [values(6, None)])
+        == "some input must meet all conditions, but none meets 'each value of ids is"
+        " at least 6 and at most 5' and the others"
+    )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [values(0, 5), values(5, None), values(0, 9, 1)],
+        [
+            of_size(0, None, 3),
+            of_size(1, 4, None),
+            of_sizes("batch - sequence", -9, -1),
+        ],
+        [of_size(0, 3, None), of_size(1, 3, None), of_sizes("batch*sequence", None, 9)],
+        [by_size("-batch", "batch - 1"), of_size(0, None, 1), values(0, None)],
+        [of_columns(-3, 2), of_columns(-2, 3, first=0), values(7, 9)],
+        [values(-(2**63), -(2**63)), values(2**63 - 1, None, of="mask")],
+        [msgspec.structs.replace(values(0, 5), also=(-100,)), values(None, -50, 0)],
+    ],
+)
+def test_a_contract_takes_conditions_that_an_input_meets(
+    conditions: list[Condition],
+) -> None:
+    joined = decoded(contract()).joined(conditions)
+    assert joined.conditions == tightened(conditions)
+
+
+def drawn_condition(random: Random) -> Condition:
+    """A condition on small numbers: columns 0 and 1 of `ids`, and both sizes of it."""
+    low, high = sorted([random.randint(-3, 4), random.randint(-3, 4)])
+    ends = random.choice([(low, high), (low, None), (None, high)])
+    first = random.randrange(2)
+    by = random.choice(["batch - 1", "-sequence", "batch*sequence", "batch - sequence"])
+    sides = random.choice([(by, None), (None, by)])
+    subjects = [
+        values(*ends, *random.choice([(), (0,), (1,)])),
+        of_columns(*ends, first=first),
+        of_sizes(random.choice(["batch - sequence", "batch*sequence"]), *ends),
+        by_size(*sides),
+    ]
+    return random.choice(subjects)
+
+
+def is_met(conditions: Sequence[Condition]) -> bool:
+    """Whether an input of small sizes and values meets conditions."""
+    for batch, sequence in product(range(1, 4), repeat=2):
+        sizes = {"batch": batch, "sequence": sequence}
+        plain = [condition.with_numbers(sizes) for condition in conditions]
+        for row in product(range(-2, 4), repeat=2):
+            numbers: list[list[int]] = []
+            for condition in conditions:
+                columns = condition.columns or (0, 1)
+                own = [row[column] for column in columns]
+                if condition.of == "difference":
+                    own = [own[0] - own[1]]
+                elif not condition.is_of_elements:
+                    own = [low_of(size_from(expression_of(condition, SIZES), sizes))]
+                numbers.append(own)
+            pairs = zip(plain, numbers, strict=True)
+            if all(condition.admits(n) for condition, own in pairs for n in own):
+                return True
+    return False
+
+
+@pytest.mark.slow
+def test_no_conditions_are_refused_that_a_small_input_meets() -> None:
+    small = [values(-2, 3), of_size(0, None, 3), of_size(1, None, 3)]
+    outcomes = Counter[tuple[bool, bool]]()
+    for seed in range(300):
+        random = Random(seed)
+        conditions = [*small, *(drawn_condition(random) for _ in range(3))]
+        try:
+            decoded(contract()).joined(conditions)
+            is_joined = True
+        except og.OnnxGatherError:
+            is_joined = False
+        outcomes[is_joined, is_met(conditions)] += 1
+    assert not outcomes[False, True]
+    assert outcomes[False, False] > 30
+    # The audit may miss a few products of sizes.
+    assert outcomes[True, False] < 10
 
 
 @pytest.mark.parametrize(
@@ -377,6 +539,13 @@ def test_a_contract_takes_no_conditions_that_exclude_its_own() -> None:
     [
         ('{"sizes": 1}', "$.sizes must be `object`, got `int`"),
         ('{"more": 1}', "$ must not have more"),
+        (
+            '{"shapes": {"ids": [null], "mask": [null, 3]}}',
+            (
+                "$.shapes must have dimension 1 of 'ids', as $.sizes has it for"
+                " 'sequence', got [None]"
+            ),
+        ),
         (
             '{"assumes": "nothing"}',
             "$.assumes must be a value that docs/proof.md lists, got 'nothing'",
@@ -561,7 +730,7 @@ def test_a_broken_contract_is_one_sentence(changes: str, sentence: str) -> None:
 def test_a_contract_that_does_not_fit_the_model_is_refused(
     changes: str, sentence: str
 ) -> None:
-    found = refusal(read_contract, WHOLE | json.loads(changes), NETWORK)
+    found = refusal(read_contract, TYPED | json.loads(changes), NETWORK)
     assert found == f"the contract: {sentence}"
 
 
@@ -600,7 +769,7 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"ids": np.zeros(2)},
-            "input 'ids' must have a rank of at least 2, got the shape [2]",
+            "input 'ids' must have the shape [batch, sequence], got the shape [2]",
         ),
         (
             GOOD | {"ids": np.zeros((3, 3))},
@@ -665,7 +834,7 @@ def test_a_file_that_is_no_contract_is_one_sentence(
         ),
         (
             GOOD | {"mask": np.zeros((2, 2))},
-            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
+            "input 'mask' must have the shape [batch, 3], got the shape [2, 2]",
         ),
         (
             GOOD | {"ids": np.zeros((2, 9))},
@@ -748,11 +917,6 @@ BOXES = Condition(of="difference", input="mask", columns=(2, 0), low=0, high=7)
             "input 'mask' must hold integers, got float32",
         ),
         (
-            BOXES,
-            {"mask": np.zeros((2, 2), np.int64)},
-            "input 'mask' must have a column 2 in its last axis, got the shape [2, 2]",
-        ),
-        (
             msgspec.structs.replace(values(0, 5), also=(-100, 9)),
             {"ids": np.array([[-100, 9, 1], [2, -99, 10]])},
             (
@@ -784,6 +948,21 @@ def test_inputs_that_break_a_condition_are_one_sentence(
     assert is_refused(told, GOOD | changes)
 
 
+@pytest.mark.parametrize("shape", [[], [2], [3, 2], [2, 0]])
+def test_an_input_of_any_rank_has_the_columns_of_its_conditions(
+    shape: list[int],
+) -> None:
+    of_rank = contract(BOXES) | {"shapes": {"ids": [None, None]}}
+    of_rank["sizes"] = {"sequence": [["ids", 1]]}
+    assert not is_refused(of_rank, GOOD | {"mask": np.zeros((4, 1, 3), np.int64)})
+    wrong = GOOD | {"mask": np.zeros(shape, np.int64)}
+    assert is_refused(of_rank, wrong)
+    assert (
+        refusal(check_inputs, of_rank, wrong)
+        == f"input 'mask' must have a column 2 in its last axis, got the shape {shape}"
+    )
+
+
 def test_a_number_in_also_need_not_be_between_the_ends() -> None:
     also = msgspec.structs.replace(values(0, 5), also=(-100, 9))
     assert [n for n in (-101, -100, -99, 0, 5, 6, 9, 10) if also.admits(n)] == [
@@ -802,15 +981,27 @@ def test_infinity_is_a_number() -> None:
 def test_inputs_have_the_data_types_of_the_model() -> None:
     told = Contract.of(NETWORK, (), allow_empty=False).plain
     assert told["types"] == {"ids": "INT64", "mask": "INT64"}
+    assert told["shapes"] == {"ids": [None, None], "mask": [None, 3]}
     fed = {"ids": np.zeros((2, 3), np.int64), "mask": np.zeros((2, 3), np.int64)}
     assert not is_refused(told, fed)
     wrong = fed | {"mask": np.zeros((2, 3))}
     assert is_refused(told, wrong)
     sentence = "input 'mask' must be of INT64 (int64), got float64"
     assert refusal(check_inputs, told, wrong) == sentence
-    # A contract without the field checks none.
-    assert not is_refused(told | {"types": {}}, wrong)
-    read_contract(told | {"types": {}}, NETWORK)
+
+
+def test_strings_are_of_strings_or_objects() -> None:
+    made = written("(string[n] s) => (y) { y = Shape (s) }")
+    told = Contract.of(read_network(made), (), allow_empty=False).plain
+    for array in (np.array(["a"]), np.array(["a"], object)):
+        assert not is_refused(told, {"s": array})
+    # ONNX Runtime ends the process at strings in another order of bytes.
+    for array in (np.array([1]), np.array([b"a"]), np.array(["a"], ">U1")):
+        assert is_refused(told, {"s": array})
+        assert (
+            refusal(check_inputs, told, {"s": array})
+            == f"input 's' must be of STRING (str), got {array.dtype}"
+        )
 
 
 def test_inputs_that_are_no_mapping_are_one_sentence() -> None:
@@ -826,6 +1017,24 @@ def test_an_input_that_is_missing_has_any_type() -> None:
     assert not is_refused(told, GOOD)
 
 
+@pytest.mark.parametrize("number", [3, 2**24, -1, 0])
+@pytest.mark.parametrize("data_type", ["int64", "int32", "float16", "double"])
+def test_a_number_is_what_onnx_runtime_reads_of_its_bytes(
+    number: int, data_type: str
+) -> None:
+    made = written(f"({data_type}[n] x) => ({data_type}[n] y) {{ y = Neg (x) }}")
+    array = np.array([number % 2**10]).astype(np.dtype(data_type).newbyteorder(">"))
+    (y,) = session(made, 3).run(None, {"x": array})
+    read = (-y).item()
+    told = Contract.of(read_network(made), (), allow_empty=False).plain
+    for high, refused in ((read, False), (read - 1, read != read - 1)):
+        if abs(high) < 2**53 and high == int(high):
+            condition = {"of": "values", "input": "x", "high": int(high)}
+            assert (
+                is_refused(told | {"conditions": [condition]}, {"x": array}) == refused
+            )
+
+
 def test_an_input_without_a_dimension_has_none() -> None:
     """ONNX Runtime takes an array of 5 elements for it, and the index is then 4."""
     made = written("""
@@ -835,7 +1044,7 @@ def test_an_input_without_a_dimension_has_none() -> None:
     """)
     audited = og.audit(made)
     assert audited.gathers[0].range.state == "proved"
-    assert audited.contract["scalars"] == ["x"]
+    assert audited.contract["shapes"] == {"x": []}
     good, wrong = {"x": np.array(7)}, {"x": np.arange(5)}
     assert not is_refused(audited.contract, good)
     assert is_refused(audited.contract, wrong)
@@ -844,8 +1053,8 @@ def test_an_input_without_a_dimension_has_none() -> None:
         == "input 'x' must have no dimension, got the shape [5]"
     )
     assert (
-        refusal(read_contract, audited.contract | {"scalars": []}, read_network(made))
-        == "the contract: $.scalars must be that of the model, ('x',), got ()"
+        refusal(read_contract, audited.contract | {"shapes": {}}, read_network(made))
+        == "the contract: $.shapes must be that of the model, {'x': []}, got {}"
     )
 
 
@@ -871,8 +1080,7 @@ def test_a_shape_that_is_given_of_an_input_of_any_rank_is_in_the_contract() -> N
         refusal(
             read_contract, audited.contract | {"shapes": {"z": [3]}}, read_network(made)
         )
-        == "the contract: $.shapes: the model: a shape must be of an input ('x'),"
-        " got 'z'"
+        == "the contract: $.shapes must be that of the model, {}, got {'z': [3]}"
     )
 
 
@@ -974,22 +1182,27 @@ def test_the_guard_is_a_few_lines_without_an_import() -> None:
         guard(WHOLE)
         == f"""\
 def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
-    def array(name, rank=0):
+    def array(name):
         if name not in inputs:
             raise ValueError(f"the contract needs input {{name!r}}, which is not given")
-        if not hasattr(inputs[name], "dtype") or hasattr(inputs[name], "mask"):
+        x = inputs[name]
+        # A scalar of numpy has no ctypes.
+        if not hasattr(x, "ctypes") or hasattr(x, "mask"):
             raise ValueError(f"input {{name!r}} must be an array")
-        if inputs[name].ndim < rank:
-            raise ValueError(f"input {{name!r}} must have a rank of at least {{rank}}")
-        return inputs[name]
+        # ONNX Runtime reads the bytes of numbers in the order of the machine.
+        return x.view(x.dtype.newbyteorder("=")) if x.dtype.kind in "biuf" else x
 
     if not hasattr(inputs, "keys"):
         raise ValueError("inputs must be a mapping from names")
+    if not (array('ids').ndim == 2):
+        raise ValueError("input 'ids' must have the shape [batch, sequence]")
+    if not (array('mask').ndim == 2 and array('mask').shape[1] == 3):
+        raise ValueError("input 'mask' must have the shape [batch, 3]")
     largest = 2**28  # of an open size, as proofs assume
-    x = [array('ids', 1).shape[0], array('mask', 1).shape[0]]
+    x = [array('ids').shape[0], array('mask').shape[0]]
     if not (1 <= min(x) == max(x) <= largest):
         raise ValueError("the size 'batch' must be one number from 1 to 2^28, the largest that proofs assume")
-    x = [array('ids', 2).shape[1]]
+    x = [array('ids').shape[1]]
     if not (1 <= min(x) == max(x) <= largest):
         raise ValueError("the size 'sequence' must be one number from 1 to 2^28, the largest that proofs assume")
     x = array('ids')
@@ -1021,12 +1234,15 @@ def check(inputs):  # arrays by name, for the model '{NETWORK.digest}'
         ({"ids": GOOD["ids"]}, "the contract needs input 'mask', which is not given"),
         (GOOD | {"ids": [[1]]}, "input 'ids' must be an array"),
         (GOOD | {"ids": np.ma.masked_equal([[1]], 1)}, "input 'ids' must be an array"),
-        (GOOD | {"ids": np.int64(3)}, "input 'ids' must have a rank of at least 1"),
-        (GOOD | {"ids": np.zeros(2)}, "input 'ids' must have a rank of at least 2"),
+        (GOOD | {"ids": np.int64(3)}, "input 'ids' must be an array"),
+        (
+            GOOD | {"ids": np.zeros(2)},
+            "input 'ids' must have the shape [batch, sequence]",
+        ),
         (GOOD | {"ids": np.array([["a"], ["b"]])}, "input 'ids' must hold numbers"),
         (
             GOOD | {"mask": np.zeros((2, 2))},
-            "input 'mask' must have a column 2 in its last axis",
+            "input 'mask' must have the shape [batch, 3]",
         ),
         (None, "inputs must be a mapping from names"),
     ],
@@ -1062,7 +1278,8 @@ def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     names = draw(
         st.lists(st.sampled_from(HOSTILE), min_size=1, max_size=3, unique=True)
     )
-    sizes = {"n": [(names[0], 0)], "input#0.1": [(draw(st.sampled_from(names)), 0)]}
+    named = [names[0], draw(st.sampled_from(names))]
+    sizes = {"n": [(named[0], 0)], "input#0.1": [(named[1], 0)]}
     conditions = list[Condition]()
     for _ in range(draw(st.integers(0, 3))):
         first, second = sorted([draw(st.integers(-2, 4)), draw(st.integers(-2, 4))])
@@ -1088,6 +1305,8 @@ def cases(draw: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         digest="sha256:0'\n",
         assumes=draw(st.sampled_from([NOT_EMPTY, MAY_BE_EMPTY])),
         sizes=sizes,
+        types={},
+        shapes={name: [None] * draw(st.integers(1, 2)) for name in named},
         conditions=tuple(conditions),
     )
     return told.plain, {name: draw(ARRAYS) for name in names if draw(st.integers(0, 9))}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from guard_cases import (
     minus,
     sizes,
     values,
+    wild_arrays,
 )
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
@@ -68,6 +71,74 @@ def test_the_guard_answers_what_check_inputs_answers(
     assert (broken.dtype, broken.ndim) == (np.int64, 1)
     assert agrees(case, ok, broken), (ok, broken, case.broken(), case.meets())
     assert case.meets() == meets_in_python(case)
+
+
+WILD = {
+    "sizes alone": GuardCase(
+        {"x": ("INT64", ["n", "m"]), "y": ("FLOAT", ["n", 3])}, (), {}
+    ),
+    "values": GuardCase(
+        {"x": ("INT64", ["n", "m"]), "y": ("STRING", ["n"])}, (values(0, 2),), {}
+    ),
+    "columns": GuardCase(
+        {"x": ("INT32", ["n", 3])}, (values(0, 1, columns=(2,)), minus(-1, 1)), {}
+    ),
+    "no dimension": GuardCase(
+        {"x": ("FLOAT", []), "k": ("UINT8", [])}, (values(0, 2),), {}
+    ),
+    "any rank": GuardCase(
+        {"x": ("UINT64", None), "y": ("BOOL", None)},
+        (values(0, 2),),
+        {},
+        True,
+        {"y": [2]},
+    ),
+    "columns of any rank": GuardCase(
+        {"x": ("INT16", None), "n": ("FLOAT16", ["n"])},
+        (values(None, None, columns=(1,), high_expression="n + 1"),),
+        {},
+        False,
+    ),
+    "a given number": GuardCase({"x": ("DOUBLE", [2, 3])}, (values(0, 2),), {}),
+}
+"""Contracts of each kind, whose inputs are drawn."""
+
+WILD_INPUTS = 300
+"""How many inputs are drawn for each."""
+
+
+@pytest.mark.parametrize("name", WILD)
+def test_three_checks_give_one_answer_on_wild_inputs(name: str) -> None:
+    case = WILD[name]
+    random = Random(name)
+    guard_session = session(contract_model(case.contract, case.model), 3)
+    answers = Counter[bool]()
+    for _ in range(WILD_INPUTS):
+        sizes_drawn = {"n": random.randint(1, 3), "m": random.randint(1, 3)}
+        case.inputs = {}
+        for input_name, (data_type, shape) in case.types.items():
+            given_shape = case.shapes.get(input_name, shape)
+            if given_shape is None:
+                given_shape = [2] * random.randint(0, 3)
+            numbers = [
+                sizes_drawn[size] if isinstance(size, str) else size or 1
+                for size in given_shape
+            ]
+            case.inputs[input_name] = wild_arrays(random, data_type, numbers)
+        is_met = case.meets()
+        assert is_met == meets_in_python(case), case
+        assert is_met == meets_in_session(guard_session, case.inputs), case
+        answers[is_met] += 1
+    assert min(answers[True], answers[False]) > WILD_INPUTS // 10
+
+
+def meets_in_session(guard_session: Any, inputs: Mapping[str, Any]) -> bool:
+    """Whether the guard in a session takes inputs, which the session may refuse."""
+    try:
+        (ok,) = guard_session.run(["ok"], inputs)
+    except Exception:  # onnxruntime has several classes of errors
+        return False
+    return bool(ok)
 
 
 def meets_in_python(case: GuardCase) -> bool:

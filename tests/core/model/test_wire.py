@@ -18,6 +18,7 @@ from onnxgather.core.model import values, wire
 from onnxgather.core.model.network import read_network
 from onnxgather.core.model.values import load_model, serialized_pieces
 from onnxgather.core.model.wire import (
+    digest_of_file,
     parsed_in_pieces,
     pieces_of,
     without_weights,
@@ -202,6 +203,76 @@ def test_a_large_file_and_its_object_have_one_digest(
     assert digest == (
         "sha256:5ccef2b4b727cd3bd8f74ad09a54af7938f7ad00c7b1b6ad8a2a1cf1d81759d8"
     )
+
+
+@pytest.mark.parametrize("size", [0, 1, 49, 50, 51, 100, 230])
+def test_a_sparse_file_has_the_digest_of_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(wire, "LARGE", 50)
+    sparse = tmp_path / "sparse"
+    digests = [set[bytes](), set[bytes]()]
+    for first in (0, size // 2, size - 1):
+        content = bytearray(size)
+        if size:
+            content[first] = 7
+        for array, of_content in ((content, digests[0]), (bytes(size), digests[1])):
+            copy = tmp_path / "copy"
+            copy.write_bytes(array)
+            with sparse.open("wb") as stream:
+                stream.truncate(size)
+                stream.seek(first if array is content and size else 0)
+                stream.write(array[first : first + 1] if array is content else b"")
+            digest = digest_of_file(str(copy))
+            assert digest == digest_of_file(str(sparse))
+            of_content.add(digest)
+    # Each place of a byte has a digest of its own.
+    places = len({0, size // 2, size - 1}) if size else 1
+    assert (len(digests[0]), len(digests[1])) == (places, 1)
+    assert digests[0].isdisjoint(digests[1]) == bool(size)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (bytes(50), bytes(51)),
+        (bytes(100), bytes(50) + b"0"),
+        (b"0" + bytes(49), bytes(50) + b"0"),
+        (bytes(50) + b"+" * 50, b"+" * 100),
+    ],
+)
+def test_files_that_differ_have_digests_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes, second: bytes
+) -> None:
+    monkeypatch.setattr(wire, "LARGE", 50)
+    digests = set[bytes]()
+    for content in (first, second):
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        digests.add(digest_of_file(str(path)))
+    assert len(digests) == 2
+
+
+def test_a_sparse_file_of_many_pieces_is_read_where_it_has_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LARGE", 2**24)
+    path = tmp_path / "sparse"
+    size = 2**36  # nobody could read it
+    digests = set[bytes]()
+    # At the start of a piece, in one, and in the next; the last file has no byte.
+    for place, byte in (
+        (2**32, b"7"),
+        (2**32 + 2**20, b"7"),
+        (2**32 + 2**24 + 1, b"7"),
+        (0, b""),
+    ):
+        with path.open("wb") as stream:
+            stream.truncate(size)
+            stream.seek(place)
+            stream.write(byte)
+        digests.add(digest_of_file(str(path)))
+    assert len(digests) == 4
 
 
 @pytest.mark.slow  # it writes models of 200 MB
