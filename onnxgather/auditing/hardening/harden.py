@@ -24,6 +24,7 @@ from onnxgather.auditing.audit import (
     given_conditions,
     given_ranges,
 )
+from onnxgather.auditing.declared import declare
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
 from onnxgather.auditing.hardening.gather_nodes import (
     GatherNode,
@@ -41,7 +42,7 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
-from onnxgather.auditing.proof.contract import GivenContract
+from onnxgather.auditing.proof.contract import Condition, GivenContract, open_sizes
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import shown
@@ -185,11 +186,14 @@ def harden(
     allow_empty: bool = False,
     levels: Sequence[str] | None = None,
     runtimes: Sequence[str] = (),
+    sizes: Mapping[str, tuple[int, int]] | None = None,
 ) -> ModelProto:
     """Return a model in which each index that is not proved in range is kept in it.
 
     Nodes that are proved stay as they are, and so does every other part of the model,
-    to the byte; its metadata get an entry of onnxgather. A write out of range of a
+    to the byte; its metadata get an entry of onnxgather, and the ranges, the sizes and
+    the conditions of the contract that are given. What a model declares in its metadata
+    proves nothing here, as nothing checks it. A write out of range of a
     scatter is dropped. If DirectML refuses a GatherElements because it has more data
     than indices off the axis, the data is cropped. The outputs for indices in range are
     those of the model. A node that cannot be kept in range, such as RoiAlign, stays as
@@ -210,6 +214,8 @@ def harden(
         levels: As of `audit`: a node is also rewritten if it is not proved in a graph
             that ONNX Runtime makes of the model.
         runtimes: As of `audit`.
+        sizes: The least and the greatest number of open sizes, by name. Proofs hold for
+            these.
 
     Raises:
         OnnxGatherError: The model cannot be read, or an axis has no row N; or under
@@ -224,7 +230,7 @@ def harden(
     """
     network = read_network(model)
     contracts = [] if assume is None else [assume]
-    conditions = given_conditions(network, ranges, contracts)
+    conditions = given_conditions(network, ranges, contracts, sizes)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)
     premises = Premises(network, shapes, conditions, allow_empty, graphs, given=given)
@@ -296,7 +302,15 @@ def hardened(
     # A limit that is not proved is no use: such nodes are left in the next round.
     counted = [key for key, gather in records.items() if _becomes_counted(gather)]
     while True:
-        result = rewrite(audited.network, plain, own, reasons_to_leave, rule, counted)
+        result = rewrite(
+            audited.network,
+            plain,
+            own,
+            reasons_to_leave,
+            rule,
+            counted,
+            premises.conditions,
+        )
         new_network = result.network(plain.path)
         audited_again = audit_model(replace(premises, network=new_network))
         more_reasons: dict[OperationKey, str] = {}
@@ -404,6 +418,7 @@ def rewrite(
     reasons_to_leave: Mapping[OperationKey, str],
     rule: OutOfRange | int,
     counted: Collection[OperationKey] = (),
+    conditions: Sequence[Condition] = (),
 ) -> HardenedModel:
     """Return a model with some of the nodes rewritten that carry indices.
 
@@ -421,6 +436,7 @@ def rewrite(
             means.
         counted: The paths to the gathers whose new indices must be at least 0
             (`quirks.EMBEDDING_FROM_START`).
+        conditions: The conditions that are given. The model declares them.
 
     Raises:
         OnnxGatherError: A size is not known under "directml".
@@ -473,6 +489,7 @@ def rewrite(
         if is_unsafe:
             result.limited[scope.place, output] = key
         result.rewritten.append(Rewritten(*name, tuple(changes)))
+    declare(model, plain, open_sizes(plain), conditions)
     # A model that stays as it is keeps what onnxgather wrote about it.
     text = f"index={rule}" if isinstance(rule, int) else rule
     renew_entry(model, {"hardened": text}, weights)
