@@ -154,8 +154,9 @@ def audit(
 ) -> Audit:
     """Return what DirectML makes of each gather of a model, and where its indices go.
 
-    What the model declares of its inputs in its metadata holds too, if no argument says
-    anything of the same input or size. The `verdict` of the result says whether a wrong input can leave an axis.
+    What the metadata of the model declare of its inputs holds too, but for an input or
+    a size of which an argument says something. The `verdict` of the result says whether
+    a wrong input can leave an axis.
 
     Args:
         model: A file, or the model itself.

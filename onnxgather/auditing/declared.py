@@ -110,7 +110,10 @@ def declared_in(
     given = [*conditions, *sizes_given(named, shapes)]
     sizes = {expression_of(each, named) for each in given if each.of == "size"}
     # What onnxgather wrote comes first, and torch writes to the graph.
-    for properties in (network.proto.metadata_props, network.proto.graph.metadata_props):
+    for properties in (
+        network.proto.metadata_props,
+        network.proto.graph.metadata_props,
+    ):
         _add_sizes(declared, network, properties, sizes)
     return declared
 
@@ -275,7 +278,9 @@ def _by_size(
     # A tool may have changed the inputs since.
     inputs = re.findall(r"^(\S+): USER_INPUT$", signature, re.MULTILINE)
     if len(symbols) == len(names) and inputs == [*network.main.inputs]:
-        return {name: ranges[symbol] for name, symbol in zip(names, symbols, strict=True)}
+        return {
+            name: ranges[symbol] for name, symbol in zip(names, symbols, strict=True)
+        }
     return None
 
 
@@ -366,9 +371,7 @@ def _entry_of(
 def _value_range(network: Network, condition: Condition) -> list[int] | None:
     """Return the range of a condition on all values of an input; None without it."""
     name = condition.input or ""
-    plain = Condition(
-        of="values", input=name, low=condition.low, high=condition.high
-    )
+    plain = Condition(of="values", input=name, low=condition.low, high=condition.high)
     if replace(condition, exact=False) != plain:
         return None
     data_type = network.main.types[name].data_type

@@ -53,7 +53,13 @@ from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.core.model.own import renew_entry
-from onnxgather.core.model.protos import bodies_of, external_files, key_of, names_in
+from onnxgather.core.model.protos import (
+    bodies_of,
+    check_beside_data,
+    external_files,
+    key_of,
+    names_in,
+)
 from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
 from onnxgather.core.model.wire import Weights, without_weights
 from onnxgather.core.model.write import add_nodes
@@ -257,20 +263,13 @@ def harden_file(
     """
     path = premises.network.path
     folder = os.path.dirname(path)
-    external = external_files(premises.network.proto)
-    data_files = [os.path.join(folder, name) for name in external]
+    model = premises.network.proto
+    data_files = [os.path.join(folder, name) for name in external_files(model)]
     check_apart([(output, "the model")], [path, *data_files])
+    check_beside_data(model, path, output)
     result = hardened(premises, out_of_range)
-    if external and _real_folder(path) != _real_folder(output):
-        rule = f"{output} must be in the folder of {path}"
-        why = f"as it refers to its external data, {shown(external[0])}"
-        raise OnnxGatherError(f"{rule}, {why}")
     write(output, serialized_pieces(result.light, result.weights))
     return result
-
-
-def _real_folder(path: str) -> str:
-    return os.path.dirname(os.path.realpath(path))
 
 
 def hardened(
