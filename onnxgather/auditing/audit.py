@@ -16,7 +16,7 @@ from onnxgather.auditing.algebra.sizes import (
     terms_in,
 )
 from onnxgather.auditing.capture import Captured
-from onnxgather.auditing.declared import Declared, declared_in
+from onnxgather.auditing.declared import Declarations, declared_in
 from onnxgather.auditing.graph_audit import (
     LARGEST,
     OperationKey,
@@ -104,7 +104,7 @@ class AuditedModel(Struct, frozen=True):
     """The audits of the graphs that ONNX Runtime makes of the model."""
     given: list[str]
     """As of `Audit`."""
-    declared: Declared
+    declared: Declarations
     """What the model declares of its inputs."""
 
     @property
@@ -211,7 +211,7 @@ def given_conditions(
     network: Network,
     ranges: Mapping[str, tuple[int, int]] | None,
     assume: Iterable[GivenContract],
-    sizes: Mapping[str, tuple[int, int]] | None,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[Condition]:
     """Return the conditions of ranges, of sizes and of contracts of the model.
 
@@ -285,11 +285,16 @@ def _size_condition(network: Network, name: str, ends: object) -> Condition:
     low, high = _ends(where, ends)
     # A proof assumes that no size is larger, and 0 alone is given as a shape.
     if low < 0 or not 1 <= high <= MOST_OF_INPUT:
-        rule = f"{where} must be from at least 0 to at least 1 and at most"
-        raise OnnxGatherError(f"{rule} {MOST_OF_INPUT:,}, got {low}:{high}")
+        rule = f"{where} must be from 0 or more to a number of 1 to {MOST_OF_INPUT:,}"
+        raise OnnxGatherError(f"{rule}, got {low}:{high}")
     input_name, dim = named[name][0]
     return Condition(
-        of="size", input=input_name, dim=dim, expression=name, low=low, high=high
+        of="size",
+        input=input_name,
+        dim=dim,
+        expression=name,
+        low=low,
+        high=high if high < MOST_OF_INPUT else None,
     )
 
 
@@ -313,7 +318,7 @@ def audit_model(
     for name, array in arrays.items():
         shapes[name] = array.shape
 
-    declared = Declared()
+    declared = Declarations()
     if premises.declared:
         declared = declared_in(network, premises.conditions, shapes)
         premises = replace(

@@ -40,13 +40,13 @@ from onnxgather.core.model.own import own_entry, renew_entry
 from onnxgather.core.model.values import serialized_pieces
 from onnxgather.core.model.wire import without_weights
 
-VALUES = "winml.io.inputs"
+VALUE_RANGES = "winml.io.inputs"
 """The property with the ranges of values."""
 
-SIZES = "pkg.torch.export.ExportedProgram.range_constraints"
+SIZE_RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
 """The property with the ranges of sizes."""
 
-SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+TORCH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 """The property with the names of the inputs that torch exported."""
 
 LARGEST_END = 2**63 - 1
@@ -63,7 +63,7 @@ Ends = tuple[int | None, int | None]
 Properties = Iterable[StringStringEntryProto]
 
 
-class Declared(Struct, frozen=True):
+class Declarations(Struct, frozen=True):
     """What a model declares of its inputs."""
 
     texts: dict[Condition, str] = {}
@@ -93,7 +93,7 @@ def declared_in(
     network: Network,
     conditions: Sequence[Condition],
     shapes: Mapping[str, Sequence[int]],
-) -> Declared:
+) -> Declarations:
     """Return what a model declares of its inputs.
 
     What is given of an input or of a size counts in place of what is declared of it.
@@ -103,17 +103,15 @@ def declared_in(
         conditions: The conditions that are given.
         shapes: The shapes that are given.
     """
-    declared = Declared()
+    declared = Declarations()
     inputs = {each.input for each in conditions if each.is_of_elements}
     _add_values(declared, network, inputs)
     named = open_sizes(network)
     given = [*conditions, *sizes_given(named, shapes)]
     sizes = {expression_of(each, named) for each in given if each.of == "size"}
-    # What onnxgather wrote comes first, and torch writes to the graph.
-    for properties in (
-        network.proto.metadata_props,
-        network.proto.graph.metadata_props,
-    ):
+    # What onnxgather wrote comes first. torch writes to the graph.
+    model = network.proto
+    for properties in (model.metadata_props, model.graph.metadata_props):
         _add_sizes(declared, network, properties, sizes)
     return declared
 
@@ -130,14 +128,14 @@ def _property(properties: Properties, key: str) -> str | None:
 
 
 def _add_values(
-    declared: Declared, network: Network, given: Collection[str | None]
+    declared: Declarations, network: Network, given: Collection[str | None]
 ) -> None:
     """Add the ranges of values of inputs of which nothing is given."""
-    text = _property(network.proto.metadata_props, VALUES)
+    text = _property(network.proto.metadata_props, VALUE_RANGES)
     if text is None:
         return
     try:
-        with decoding(f"the metadata {VALUES} are left out", "docs/models.md"):
+        with decoding(f"the metadata {VALUE_RANGES} are left out", "docs/models.md"):
             inputs = msgspec.json.decode(text, type=list[_Input])
     except FileFormatError as error:
         declared.notes.append(str(error))
@@ -154,7 +152,7 @@ def _add_values(
             limits = _limits(network.main.types[entry.name].data_type)
         if limits is None:
             rule = f"{place}.name must be an input of numbers"
-            declared.leave_out(VALUES, f"{rule}, got {shown(entry.name)}")
+            declared.leave_out(VALUE_RANGES, f"{rule}, got {shown(entry.name)}")
             continue
         # The numbers that are in the range, whatever the type of the input.
         least = math.ceil(low)
@@ -164,7 +162,7 @@ def _add_values(
             ends = (math.floor(low), math.ceil(high))
         if low >= high or ends[0] > ends[1]:
             rule = f"{place}.value_range must have a number"
-            declared.leave_out(VALUES, f"{rule}, got {shown([low, high])}")
+            declared.leave_out(VALUE_RANGES, f"{rule}, got {shown([low, high])}")
             continue
         condition = Condition(
             of="values",
@@ -175,7 +173,7 @@ def _add_values(
         # Case: each number of the type is in the range.
         if condition.low is None and condition.high is None:
             continue
-        declared.add(VALUES, condition)
+        declared.add(VALUE_RANGES, condition)
         if least <= greatest:
             given_range = GivenRange("metadata", entry.name, least, greatest)
             declared.ranges.append(given_range)
@@ -195,23 +193,23 @@ def _limits(data_type: str) -> tuple[int, int] | None:
 
 
 def _add_sizes(
-    declared: Declared, network: Network, properties: Properties, given: set[str]
+    declared: Declarations, network: Network, properties: Properties, given: set[str]
 ) -> None:
     """Add the ranges of the sizes of which nothing is given, and their names to it."""
-    text = _property(properties, SIZES)
+    text = _property(properties, SIZE_RANGES)
     if text is None:
         return
     ranges = _ranges_in(text)
     if ranges is None:
         rule = "they must be ranges such as {batch: VR[1, 64]}"
-        declared.leave_out(SIZES, f"{rule}, got {shown(text)}")
+        declared.leave_out(SIZE_RANGES, f"{rule}, got {shown(text)}")
         return
     named = open_sizes(network)
-    by_size = _by_size(network, ranges, _property(properties, SIGNATURE) or "")
+    by_size = _by_size(network, ranges, _property(properties, TORCH_SIGNATURE) or "")
     if by_size is None:
         names = ", ".join(map(shown, named))
         rule = f"their symbols must be the open sizes of the inputs ({names})"
-        declared.leave_out(SIZES, f"{rule}, got {', '.join(map(shown, ranges))}")
+        declared.leave_out(SIZE_RANGES, f"{rule}, got {', '.join(map(shown, ranges))}")
         return
     for name, (low, high) in by_size.items():
         if name in given:
@@ -222,8 +220,8 @@ def _add_sizes(
             continue
         greatest = MOST_OF_INPUT if high is None else high
         if greatest < max(low or 0, 1):
-            rule = f"{name} must have a size from 1 to {MOST_OF_INPUT:,}"
-            declared.leave_out(SIZES, f"{rule}, got VR[{low or 0}, {greatest}]")
+            rule = f"{name} must have a size of 1 or more"
+            declared.leave_out(SIZE_RANGES, f"{rule}, got VR[{low or 0}, {greatest}]")
             continue
         input_name, dim = named[name][0]
         condition = Condition(
@@ -234,7 +232,7 @@ def _add_sizes(
             low=low,
             high=high,
         )
-        declared.add(SIZES, condition)
+        declared.add(SIZE_RANGES, condition)
 
 
 def _ranges_in(text: str) -> dict[str, Ends] | None:
@@ -270,7 +268,9 @@ def _by_size(
     """
     names = [*open_sizes(network)]
     by_size = {name: ranges[name] for name in names if name in ranges}
-    if by_size or not names:
+    # Case: no symbol has a limit, as of most exports.
+    says_nothing = all(ends == (None, None) for ends in ranges.values())
+    if by_size or not names or says_nothing:
         return by_size
     # Case: a user named the dimensions, but torch keeps its symbols here. First come
     # those of no input, such as u0, then the others in the order of the dimensions.
@@ -278,9 +278,8 @@ def _by_size(
     # A tool may have changed the inputs since.
     inputs = re.findall(r"^(\S+): USER_INPUT$", signature, re.MULTILINE)
     if len(symbols) == len(names) and inputs == [*network.main.inputs]:
-        return {
-            name: ranges[symbol] for name, symbol in zip(names, symbols, strict=True)
-        }
+        ends = [ranges[symbol] for symbol in symbols]
+        return dict(zip(names, ends, strict=True))
     return None
 
 
@@ -319,8 +318,8 @@ def declare(
             input or size; what else is declared stays.
     """
     properties = model.metadata_props
-    entries = _entries_in(_property(properties, VALUES) or "[]")
-    ranges = _ranges_in(_property(properties, SIZES) or "{}")
+    entries = _entries_in(_property(properties, VALUE_RANGES) or "[]")
+    ranges = _ranges_in(_property(properties, SIZE_RANGES) or "{}")
     without_form: list[Condition] = []
     keys: set[str] = set()
     for condition in conditions:
@@ -328,21 +327,21 @@ def declare(
         if condition.of == "size" and ranges is not None:
             name = expression_of(condition, named)
             ranges[name] = (condition.low, condition.high)
-            keys.add(SIZES)
+            keys.add(SIZE_RANGES)
         elif value_range is not None and entries is not None:
             entry = _entry_of(entries, network, condition.input or "")
             entry["value_range"] = value_range
-            keys.add(VALUES)
+            keys.add(VALUE_RANGES)
         else:
             without_form.append(condition)
-    if VALUES in keys:
-        _set_property(model, VALUES, json.dumps(entries))
-    if SIZES in keys:
+    if VALUE_RANGES in keys:
+        _set_property(model, VALUE_RANGES, json.dumps(entries))
+    if SIZE_RANGES in keys:
         texts = [
             f"{name}: VR[{low or 0}, {'int_oo' if high is None else high}]"
             for name, (low, high) in (ranges or {}).items()
         ]
-        _set_property(model, SIZES, f"{{{', '.join(texts)}}}")
+        _set_property(model, SIZE_RANGES, f"{{{', '.join(texts)}}}")
     return without_form
 
 
@@ -361,7 +360,7 @@ def _entry_of(
         if entry.get("name") == name:
             return entry
     data_type = network.main.types[name].data_type
-    entry = {"name": name, "dtype": NUMPY_TYPES[data_type].name}
+    entry: dict[str, Any] = {"name": name, "dtype": NUMPY_TYPES[data_type].name}
     if network.dimensions[name] is not None:
         entry["shape"] = network.dimensions[name]
     entries.append(entry)

@@ -183,9 +183,9 @@ class Audit(Struct, frozen=True):
     not_judged: list[NotJudged] = []
     """The nodes of operators that are not known."""
     given: list[str] = []
-    """What options and the model's metadata say of the inputs, as sentences: ranges, the
-    ids of a tokenizer, contracts, and the sizes on which a proof rests. The contract is
-    for such inputs alone."""
+    """What options and the metadata of the model say of the inputs, as sentences:
+    ranges, the ids of a tokenizer, contracts, and the sizes on which a proof rests. The
+    contract is for such inputs alone."""
     schema: int = 3
 
     def __repr__(self) -> str:

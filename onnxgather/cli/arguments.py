@@ -383,7 +383,7 @@ _size = _pairs(
     "sizes",
     read=_limits,
     metavar="NAME=LOW:HIGH",
-    help="The least and the greatest number of an open size of the inputs, by its name.",
+    help="The least and the largest number of an open size, by its name.",
 )
 _assume = file(
     "--assume",

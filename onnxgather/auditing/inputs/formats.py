@@ -38,12 +38,6 @@ Files = dict[str, bytes]
 """The contents of files, by their paths in a folder; "" is the only file."""
 
 
-Limits = tuple[int | None, int | None]
-"""The least and the greatest number of a size; None is an open end."""
-
-NO_LIMITS: Limits = (None, None)
-
-
 class Request(Struct, frozen=True):
     """What is written: the inputs of a model for some runs, and where."""
 
@@ -65,15 +59,23 @@ class Request(Struct, frozen=True):
         return str(number) if len(self.sets) > 1 else ""
 
     @property
-    def limits(self) -> dict[str, Limits]:
-        """The limits of the open sizes that conditions limit, by their names."""
+    def limits(self) -> dict[str, Condition]:
+        """The conditions on open sizes, by the names of the sizes."""
         named = open_sizes(self.network)
-        limits: dict[str, Limits] = {}
-        for condition in self.conditions:
-            name = expression_of(condition, named)
-            if condition.of == "size" and name in named:
-                limits[name] = (condition.low, condition.high)
-        return limits
+        return {
+            expression_of(condition, named): condition
+            for condition in self.conditions
+            if condition.of == "size"
+        }
+
+    def ends_of(self, size: int | str) -> tuple[int | None, int | None]:
+        """Return the least and the greatest number of a size; None is an open end."""
+        if isinstance(size, int):
+            return size, size
+        condition = self.limits.get(size)
+        if condition is None:
+            return None, None
+        return condition.low, condition.high
 
     def open_inputs(self) -> Iterator[tuple[str, Dimensions]]:
         """Yield the inputs of a set with open sizes, and their dimensions."""
@@ -159,24 +161,19 @@ class Format(Struct, frozen=True):
 
     def lines_on_bounds(self, request: Request) -> Iterator[str]:
         """Yield the options with the bounds of open sizes, and what they leave out."""
-        if self.bounds is None or not request.limits:
+        named = open_sizes(request.network)
+        # Case: the sizes of the conditions are given as numbers.
+        if self.bounds is None or named.keys().isdisjoint(request.limits):
             return
-        words = self.bounds(request)
-        # Case: what the conditions say is no bound for the tool.
-        if not words:
-            return
-        yield f"bounds of open sizes, for {self.tool}: {_joined(words)}"
+        words = _joined(self.bounds(request))
+        yield f"bounds of open sizes, for {self.tool}: {words}"
         for condition in request.conditions:
             if condition.of == "sizes":
                 yield f"not in these bounds: {condition}"
-        without_high: list[str] = []
-        for name in open_sizes(request.network):
-            _, high = request.limits.get(name, NO_LIMITS)
-            if high is None:
-                without_high.append(name)
+        without_high = [name for name in named if request.ends_of(name)[1] is None]
         if self.bounds_are_shapes and without_high:
             names = ", ".join(without_high)
-            yield f"the greatest size of the inputs is in the place of a bound of: {names}"
+            yield f"no upper bound: {names}; the largest of the inputs stands there"
 
 
 def _first_mark(marks: str, text: str) -> str:
@@ -283,9 +280,7 @@ def _profile(
         greatest: list[int] = []
         for dim, size in enumerate(dimensions):
             sizes = [shape[dim] for shape in shapes]
-            low, high = (size, size)
-            if isinstance(size, str):
-                low, high = request.limits.get(size, NO_LIMITS)
+            low, high = request.ends_of(size)
             least.append(min(1, *sizes) if low is None else low)
             greatest.append(max(sizes) if high is None else high)
         profile["min"].append(form(name, least))
@@ -392,15 +387,9 @@ def _bounds_of_benchmark_app(request: Request) -> list[str]:
     texts: list[str] = []
     for name, dimensions in request.open_inputs():
         sizes: list[str] = []
-        for size in dimensions:
-            limits = request.limits.get(str(size))
-            if isinstance(size, int):
-                sizes.append(str(size))
-            elif limits is None:
-                sizes.append("?")
-            else:
-                low, high = limits
-                sizes.append(f"{low or 1}..{high or ''}")
+        for low, high in map(request.ends_of, dimensions):
+            text = f"{low or 1}..{high or ''}"
+            sizes.append("?" if low is None and high is None else text)
         texts.append(f"{name}[{','.join(sizes)}]")
     return ["-shape", ",".join(texts)]
 
@@ -439,21 +428,14 @@ def _onnx_mlir_commands(request: Request) -> list[list[str]]:
 
 
 def _bounds_of_onnx_mlir(request: Request) -> list[str]:
-    words: list[str] = []
-    for option, side in (("UB", 1), ("LB", 0)):
-        texts: list[str] = []
-        for number, name in enumerate(request.sets[0]):
-            sizes: list[int] = []
-            for size in request.network.dimensions[name] or ():
-                limit = request.limits.get(str(size), NO_LIMITS)[side]
-                # -1 stands for an unknown bound, and each size is at least 1 anyway.
-                is_known = limit is not None and (option == "UB" or limit > 1)
-                sizes.append(limit if is_known else -1)
-            if max(sizes, default=-1) > 0:
-                texts.append(f"{number}:{'x'.join(map(str, sizes))}")
-        if texts:
-            words.append(f"--shapeInformation{option}={','.join(texts)}")
-    return words
+    texts: list[str] = []
+    for number, name in enumerate(request.sets[0]):
+        dimensions = request.network.dimensions[name] or ()
+        # -1 stands for an unknown bound.
+        highs = [request.ends_of(size)[1] or -1 for size in dimensions]
+        if highs:
+            texts.append(f"{number}:{'x'.join(map(str, highs))}")
+    return [f"--shapeInformationUB={','.join(texts)}"]
 
 
 NPZ = Format(
