@@ -440,9 +440,7 @@ def _annotated_model(path: str, audited: AuditedModel, batch: Batch) -> bytes:
     check_beside_data(network.proto, network.path, path)
     content, without_form = annotated(network, audited.contract)
     for condition in without_form:
-        batch.tell(
-            f"{path}: not declared, as metadata have no form for it: {condition}"
-        )
+        batch.tell(f"{path}: metadata have no form for a condition: {condition}")
     return content
 
 

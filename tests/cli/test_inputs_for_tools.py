@@ -180,7 +180,8 @@ def test_a_condition_on_several_sizes_is_no_bound() -> None:
     text = POSITIONS.replace("Range (zero, count, one)", "Range (zero, both, one)")
     text = text.replace(
         "numbers =",
-        "of_x = Shape (x)  past = Gather (of_x, one)  both = Add (past, count) numbers =",
+        "of_x = Shape (x)  past = Gather (of_x, one)  both = Add (past, count)"
+        " numbers =",
     )
     Path("s.onnx").write_bytes(parser.parse_model(text).SerializeToString())
     words = "audit s.onnx --levels none --size batch=1:2 --write-inputs o"
@@ -188,7 +189,7 @@ def test_a_condition_on_several_sizes_is_no_bound() -> None:
     assert code == 0
     assert text.splitlines()[-2:] == [
         "bounds of open sizes, for benchmark_app: -shape 'words[1..2,?],x[?,?,2..2]'",
-        "not in these bounds: length + past is at most 3",
+        "not in these bounds: past + length is at most 3",
     ]
 
 
