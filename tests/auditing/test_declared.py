@@ -545,6 +545,11 @@ def test_conditions_without_a_form_are_told() -> None:
         "each value of column 0 of the last axis of words is from -32 to 31",
         "each value of column 1 of the last axis of words is from -2 to 1",
     ]
+    # A range of floats has a least number, and one that is more.
+    made = model(inputs=FLOAT, nodes=CAST)
+    for ends, count in (((5, 5), 1), ((0, 2**63), 0), ((0, 31), 0)):
+        _, without_form = read_back(made, ranges={"x": ends})
+        assert len(without_form) == count
     # Nobody writes to metadata that are not understood.
     made = model({VALUE_RANGES: "{}", SIZE_RANGES: "?"})
     annotated_model, without_form = read_back(made)
