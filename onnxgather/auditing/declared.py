@@ -22,6 +22,7 @@ from onnx import ModelProto, StringStringEntryProto
 
 from onnxgather.auditing.algebra.bounds import FLOATS, LIMITS
 from onnxgather.auditing.algebra.sizes import MOST_OF_INPUT
+from onnxgather.auditing.graph_audit import LARGEST
 from onnxgather.auditing.proof.contract import (
     NUMPY_TYPES,
     Condition,
@@ -48,9 +49,6 @@ SIZE_RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
 
 TORCH_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 """The property with the names of the inputs that torch exported."""
-
-LARGEST_END = 2**63 - 1
-"""The largest number of a condition."""
 
 _RANGE = re.compile(
     r"([^:{}\[\]]+): VR\[(-?\d{1,30}|-?int_oo), (-?\d{1,30}|-?int_oo)\](?:, |$)"
@@ -145,48 +143,60 @@ def _add_values(
         if entry.value_range is None or entry.name is None or entry.name in names:
             continue
         names.add(entry.name)
-        low, high = entry.value_range
-        place = f"$[{number}]"
-        limits = None
-        if entry.name in network.main.inputs:
-            limits = _limits(network.main.types[entry.name].data_type)
-        if limits is None:
-            rule = f"{place}.name must be an input of numbers"
-            declared.leave_out(VALUE_RANGES, f"{rule}, got {shown(entry.name)}")
-            continue
-        # The numbers that are in the range, whatever the type of the input.
-        least = math.ceil(low)
-        greatest = math.ceil(high) - 1
-        ends = (least, greatest)
-        if network.main.types[entry.name].data_type in FLOATS:
-            ends = (math.floor(low), math.ceil(high))
-        if low >= high or ends[0] > ends[1]:
-            rule = f"{place}.value_range must have a number"
-            declared.leave_out(VALUE_RANGES, f"{rule}, got {shown([low, high])}")
-            continue
-        condition = Condition(
-            of="values",
-            input=entry.name,
-            low=ends[0] if ends[0] > limits[0] else None,
-            high=ends[1] if ends[1] < limits[1] else None,
-        )
-        # Case: each number of the type is in the range.
-        if condition.low is None and condition.high is None:
-            continue
-        declared.add(VALUE_RANGES, condition)
-        if least <= greatest:
-            given_range = GivenRange("metadata", entry.name, least, greatest)
-            declared.ranges.append(given_range)
+        _add_range(declared, network, f"$[{number}]", entry.name, entry.value_range)
+
+
+def _add_range(
+    declared: Declarations,
+    network: Network,
+    place: str,
+    name: str,
+    value_range: tuple[float, float],
+) -> None:
+    """Add the range of an input's values; `place` is where it is in the property."""
+    data_type = ""
+    if name in network.main.inputs:
+        data_type = network.main.types[name].data_type
+    limits = _limits(data_type)
+    if limits is None:
+        rule = f"{place}.name must be an input of numbers"
+        declared.leave_out(VALUE_RANGES, f"{rule}, got {shown(name)}")
+        return
+    start, end = value_range
+    # The integers in the range. A float may be between two of them.
+    least = math.ceil(start)
+    greatest = math.ceil(end) - 1
+    low = least
+    high = greatest
+    if data_type in FLOATS:
+        low = math.floor(start)
+        high = math.ceil(end)
+    if start >= end or low > min(high, limits[1]) or high < limits[0]:
+        rule = f"{place}.value_range must have a number of {data_type}"
+        declared.leave_out(VALUE_RANGES, f"{rule}, got {shown([start, end])}")
+        return
+    condition = Condition(
+        of="values",
+        input=name,
+        low=low if low > limits[0] else None,
+        high=high if high < limits[1] else None,
+    )
+    # Case: each number of the type is in the range.
+    if condition.low is None and condition.high is None:
+        return
+    declared.add(VALUE_RANGES, condition)
+    if least <= greatest:
+        declared.ranges.append(GivenRange("metadata", name, least, greatest))
 
 
 def _limits(data_type: str) -> tuple[int, int] | None:
     """Return the ends of a range that limits no number of a type."""
     if data_type in FLOATS:
-        return -LARGEST_END, LARGEST_END
+        return -LARGEST, LARGEST
     if data_type not in LIMITS:
         return None
     low, high = LIMITS[data_type]
-    return low, min(high, LARGEST_END)
+    return low, min(high, LARGEST)
 
 
 # Ranges of sizes.

@@ -175,11 +175,19 @@ def test_a_declared_range_of_floats_is_in_the_condition(
         ),
         (
             '[{"name": "words", "value_range": [9, 9]}]',
-            "$[0].value_range must have a number, got [9, 9]",
+            "$[0].value_range must have a number of INT64, got [9, 9]",
         ),
         (
             '[{"name": "words", "value_range": [0.1, 0.9]}]',
-            "$[0].value_range must have a number, got [0.1, 0.9]",
+            "$[0].value_range must have a number of INT64, got [0.1, 0.9]",
+        ),
+        (
+            '[{"name": "words", "value_range": [1e20, 1e21]}]',
+            "$[0].value_range must have a number of INT64, got [1e+20, 1e+21]",
+        ),
+        (
+            '[{"name": "words", "value_range": [-2e20, -1e20]}]',
+            "$[0].value_range must have a number of INT64, got [-2e+20, -1e+20]",
         ),
         (
             '[{"name": "word", "value_range": [0, 9]}]',
