@@ -58,24 +58,15 @@ class Request(Struct, frozen=True):
         """
         return str(number) if len(self.sets) > 1 else ""
 
-    @property
-    def limits(self) -> dict[str, Condition]:
-        """The conditions on open sizes, by the names of the sizes."""
-        named = open_sizes(self.network)
-        return {
-            expression_of(condition, named): condition
-            for condition in self.conditions
-            if condition.of == "size"
-        }
-
     def ends_of(self, size: int | str) -> tuple[int | None, int | None]:
         """Return the least and the greatest number of a size; None is an open end."""
         if isinstance(size, int):
             return size, size
-        condition = self.limits.get(size)
-        if condition is None:
-            return None, None
-        return condition.low, condition.high
+        named = open_sizes(self.network)
+        for condition in self.conditions:
+            if condition.of == "size" and expression_of(condition, named) == size:
+                return condition.low, condition.high
+        return None, None
 
     def open_inputs(self) -> Iterator[tuple[str, Dimensions]]:
         """Yield the inputs of a set with open sizes, and their dimensions."""
@@ -161,16 +152,20 @@ class Format(Struct, frozen=True):
 
     def lines_on_bounds(self, request: Request) -> Iterator[str]:
         """Yield the options with the bounds of open sizes, and what they leave out."""
-        named = open_sizes(request.network)
-        # Case: the sizes of the conditions are given as numbers.
-        if self.bounds is None or named.keys().isdisjoint(request.limits):
+        ends_by_name = {
+            name: request.ends_of(name) for name in open_sizes(request.network)
+        }
+        has_ends = any(ends != (None, None) for ends in ends_by_name.values())
+        if self.bounds is None or not has_ends:
             return
         words = _joined(self.bounds(request))
         yield f"bounds of open sizes, for {self.tool}: {words}"
         for condition in request.conditions:
             if condition.of == "sizes":
                 yield f"not in these bounds: {condition}"
-        without_high = [name for name in named if request.ends_of(name)[1] is None]
+        without_high = [
+            name for name, (_, high) in ends_by_name.items() if high is None
+        ]
         if self.bounds_are_shapes and without_high:
             names = ", ".join(without_high)
             yield f"no upper bound: {names}; the largest of the inputs stands there"
