@@ -11,8 +11,14 @@ from shlex import quote
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from onnxgather.auditing.algebra.sizes import low_of, size_from, terms_in
+from onnxgather.auditing.algebra.sizes import (
+    MOST_OF_INPUT,
+    low_of,
+    size_from,
+    terms_in,
+)
 from onnxgather.auditing.capture import Captured
+from onnxgather.auditing.declared import Declarations, declared_in
 from onnxgather.auditing.graph_audit import (
     LARGEST,
     OperationKey,
@@ -33,6 +39,7 @@ from onnxgather.auditing.proof.contract import (
     Contract,
     GivenContract,
     expression_of,
+    open_sizes,
     read_contract,
     sizes_given,
 )
@@ -45,7 +52,13 @@ from onnxgather.auditing.records import (
     NotJudged,
     not_judged_texts,
 )
-from onnxgather.core.checks import integer, mapping, sequence, shown
+from onnxgather.core.checks import (
+    integer,
+    mapping,
+    sequence,
+    shown,
+    shown_with_suggestion,
+)
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.given_inputs import GivenArray, checked
@@ -79,6 +92,8 @@ class Premises(Struct, frozen=True):
     given: Sequence[GivenRange] = ()
     """The least and the greatest element of inputs, which are among the conditions
     too. An end that leads to an index out of range is a finding."""
+    declared: bool = False
+    """Whether what the model declares of its inputs holds, too."""
 
 
 class AuditedModel(Struct, frozen=True):
@@ -98,6 +113,8 @@ class AuditedModel(Struct, frozen=True):
     """As of `Audit`."""
     bounds: Ranges
     """The bounds of the values of the file, for all that was given."""
+    declared: Declarations
+    """What the model declares of its inputs."""
 
     @property
     def audit(self) -> Audit:
@@ -113,6 +130,7 @@ class AuditedModel(Struct, frozen=True):
             notes=[
                 *not_judged_texts(self.not_judged),
                 *notes_of(self.captured),
+                *self.declared.notes,
                 *self.runtimes.notes,
             ],
             runtime=self.runtimes.record,
@@ -148,10 +166,13 @@ def audit(
     levels: Sequence[str] | None = None,
     runtimes: Sequence[str] = (),
     no_negative: bool = False,
+    sizes: Mapping[str, tuple[int, int]] | None = None,
 ) -> Audit:
     """Return what DirectML makes of each gather of a model, and where its indices go.
 
-    The `verdict` of the result says whether a wrong input can leave an axis.
+    What the metadata of the model declare of its inputs holds too, but for an input or
+    a size of which an argument says something. The `verdict` of the result says whether
+    a wrong input can leave an axis.
 
     Args:
         model: A file, or the model itself.
@@ -167,6 +188,7 @@ def audit(
             asked for these graphs in place of the installed one.
         no_negative: Whether an index below 0 that depends on an input counts as out of
             range; else it counts from the end where ONNX lets it.
+        sizes: The least and the greatest number of open sizes, by name.
 
     Raises:
         OnnxGatherError: The model, an input, a size, a range or the contract is not as
@@ -186,10 +208,17 @@ def audit(
     graphs = Levels(levels, runtimes)
     network = read_network(model)
     contracts = [] if assume is None else [assume]
-    conditions = given_conditions(network, ranges, contracts)
+    conditions = given_conditions(network, ranges, contracts, sizes)
     given = given_ranges(ranges)
     premises = Premises(
-        network, shapes, conditions, allow_empty, graphs, no_negative, given
+        network,
+        shapes,
+        conditions,
+        allow_empty,
+        graphs,
+        no_negative,
+        given,
+        declared=True,
     )
     return audit_model(premises, inputs).audit
 
@@ -198,22 +227,26 @@ def given_conditions(
     network: Network,
     ranges: Mapping[str, tuple[int, int]] | None,
     assume: Iterable[GivenContract],
+    sizes: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[Condition]:
-    """Return the conditions of ranges of inputs and of contracts of the model.
+    """Return the conditions of ranges, of sizes and of contracts of the model.
 
     Args:
         network: The model, with the sizes of its file.
         ranges: The least and the greatest element of graph inputs, by name.
         assume: Contracts.
+        sizes: The least and the greatest number of open sizes, by name.
 
     Raises:
-        OnnxGatherError: A range or a contract is not as it must be.
+        OnnxGatherError: A range, a size or a contract is not as it must be.
     """
     conditions: list[Condition] = []
     for name, ends in mapping("ranges", ranges).items():
         check_input(network.path, network.main.inputs, name, "a range")
         where = f"{network.path}: the range of {shown(name)}"
         conditions.append(_range_condition(where, name, ends))
+    for name, ends in mapping("sizes", sizes).items():
+        conditions.append(_size_condition(network, name, ends))
     for given in assume:
         conditions += read_contract(given, network).conditions
     return conditions
@@ -229,6 +262,22 @@ def given_ranges(ranges: Mapping[str, tuple[int, int]] | None) -> list[GivenRang
 
 def _range_condition(where: str, name: str, ends: object) -> Condition:
     """Return the condition of a range that is given for an input."""
+    low, high = _ends(where, ends)
+    # An end that INT64 does not contain limits nothing.
+    return Condition(
+        of="values",
+        input=name,
+        low=low if abs(low) <= LARGEST else None,
+        high=high if abs(high) <= LARGEST else None,
+    )
+
+
+def _ends(where: str, ends: object) -> tuple[int, int]:
+    """Return the two ends of a range that is given.
+
+    Raises:
+        OnnxGatherError: They are no numbers in their order.
+    """
     given = sequence(where, ends)
     numbers = [integer(end) for end in given]
     low = high = None
@@ -237,12 +286,31 @@ def _range_condition(where: str, name: str, ends: object) -> Condition:
     if low is None or high is None or low > high:
         got = ":".join(map(shown, given[:9]))
         raise OnnxGatherError(f"{where} must be from a low to a high number, got {got}")
-    # An end that INT64 does not contain limits nothing.
+    return low, high
+
+
+def _size_condition(network: Network, name: str, ends: object) -> Condition:
+    """Return the condition of a range that is given for an open size."""
+    named = open_sizes(network)
+    if name not in named:
+        names = ", ".join(map(shown, named)) or "none"
+        rule = f"a size must be an open size of the inputs ({names})"
+        got = shown_with_suggestion(name, named)
+        raise OnnxGatherError(f"{network.path}: {rule}, got {got}")
+    where = f"{network.path}: the size of {shown(name)}"
+    low, high = _ends(where, ends)
+    # A proof assumes that no size is larger, and 0 alone is given as a shape.
+    if low < 0 or not 1 <= high <= MOST_OF_INPUT:
+        rule = f"{where} must be from 0 or more to a number of 1 to {MOST_OF_INPUT:,}"
+        raise OnnxGatherError(f"{rule}, got {low}:{high}")
+    input_name, dim = named[name][0]
     return Condition(
-        of="values",
-        input=name,
-        low=low if abs(low) <= LARGEST else None,
-        high=high if abs(high) <= LARGEST else None,
+        of="size",
+        input=input_name,
+        dim=dim,
+        expression=name,
+        low=low,
+        high=high if high < MOST_OF_INPUT else None,
     )
 
 
@@ -266,6 +334,14 @@ def audit_model(
     for name, array in arrays.items():
         shapes[name] = array.shape
 
+    declared = Declarations()
+    if premises.declared:
+        declared = declared_in(network, premises.conditions, shapes)
+        premises = replace(
+            premises,
+            conditions=[*premises.conditions, *declared.texts],
+            given=[*premises.given, *declared.ranges],
+        )
     contract = Contract.of(network, (), premises.allow_empty, premises.no_negative)
     contract = contract.joined(premises.conditions)
     shape_conditions = sizes_given(contract.sizes, shapes)
@@ -277,7 +353,7 @@ def audit_model(
     gathers = file.gathers
     captured = file.captured
 
-    given_texts = [*map(str, contract.conditions)]
+    given_texts = [declared.texts.get(each, str(each)) for each in contract.conditions]
     given_shapes: Mapping[str, Sequence[int]] = {}
     # Proofs that rest on given sizes hold only for these sizes.
     if any(gather.range.sizes_from != "file" for gather in gathers.values()):
@@ -324,6 +400,7 @@ def audit_model(
         runtimes,
         list(dict.fromkeys(given_texts)),
         file.bounds,
+        declared,
     )
 
 

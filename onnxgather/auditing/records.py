@@ -179,8 +179,8 @@ class Audit(Struct, frozen=True):
 
     gathers: list[AuditedGather]
     notes: list[str] = []
-    """Sentences: where the run ended early, and which iterations of a loop were not
-    seen."""
+    """Sentences: where the run ended early, which iterations of a loop were not seen,
+    and which metadata were left out."""
     options: list[str] = []
     """Options of the command with which an audit says more, such as `--shape ids=2,12`.
     LO and HI mean the least and the greatest number of an input, FILE.npz a file of
@@ -198,9 +198,9 @@ class Audit(Struct, frozen=True):
     not_judged: list[NotJudged] = []
     """The nodes of operators that are not known."""
     given: list[str] = []
-    """What options say of the inputs, as sentences: ranges, the ids of a tokenizer,
-    contracts, and the sizes on which a proof rests. The contract is for such inputs
-    alone."""
+    """What options and the metadata of the model say of the inputs, as sentences:
+    ranges, the ids of a tokenizer, contracts, and the sizes on which a proof rests. The
+    contract is for such inputs alone."""
     schema: int = 3
 
     def __repr__(self) -> str:

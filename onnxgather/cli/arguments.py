@@ -378,6 +378,13 @@ _range = _pairs(
     metavar="NAME=LO:HI",
     help="The least and the largest element of an input.",
 )
+_size = _pairs(
+    "--size",
+    "sizes",
+    read=_limits,
+    metavar="NAME=LOW:HIGH",
+    help="The least and the largest number of an open size, by its name.",
+)
 _assume = file(
     "--assume",
     multiple=True,
@@ -423,7 +430,9 @@ _runtime = file(
         " graphs in place of the installed one."
     ),
 )
-given = _together(shape, _range, _assume, _tokenizer, _allow_empty, _levels, _runtime)
+given = _together(
+    shape, _range, _size, _assume, _tokenizer, _allow_empty, _levels, _runtime
+)
 
 
 class Given(NamedTuple):
@@ -436,6 +445,7 @@ class Given(NamedTuple):
     allow_empty: bool
     levels: tuple[str, ...] | None
     runtimes: tuple[str, ...]
+    sizes: dict[str, tuple[int, int]]
     no_negative: bool = False
 
     @property
@@ -448,8 +458,13 @@ class Given(NamedTuple):
         contracts = [file for path in self.assume for file in contracts_in(path)]
         return [*contracts, *tokenizer_files]
 
-    def read(self, model: str) -> Premises:
-        """Return the model of a file, and what holds of its inputs."""
+    def read(self, model: str, declared: bool = False) -> Premises:
+        """Return the model of a file, and what holds of its inputs.
+
+        Args:
+            model: The file.
+            declared: As of `Premises`.
+        """
         # --help must not load the audit, nor onnx.
         from onnxgather.auditing.audit import Premises, given_conditions, given_ranges
         from onnxgather.auditing.levels import Levels
@@ -468,7 +483,7 @@ class Given(NamedTuple):
         contracts = list[str]()
         for path in self.assume:
             contracts += contracts_of(path, network)
-        conditions = given_conditions(network, self.ranges, contracts)
+        conditions = given_conditions(network, self.ranges, contracts, self.sizes)
         return Premises(
             network,
             self.shapes,
@@ -477,6 +492,7 @@ class Given(NamedTuple):
             levels,
             self.no_negative,
             given,
+            declared,
         )
 
 

@@ -97,6 +97,14 @@ class AuditOptions(NamedTuple):
         " file, or a guard as .onnx or .py; of several models a folder."
     ),
 )
+@arguments.file(
+    "--annotate",
+    "annotate_file",
+    help=(
+        "Write a copy of the model whose metadata declare these conditions, as far as"
+        " winml.io.inputs and torch's range_constraints have a form for them."
+    ),
+)
 @arguments.force
 @arguments.file(
     "--write-inputs",
@@ -113,7 +121,8 @@ class AuditOptions(NamedTuple):
     metavar="TOOL",
     help=(
         "Write the inputs of --write-inputs as a tool reads them: trtexec,"
-        " onnxruntime_perf_test, polygraphy, benchmark_app or perf_analyzer."
+        " onnxruntime_perf_test, polygraphy, benchmark_app, perf_analyzer or onnx-mlir;"
+        " and print the bounds of open sizes for it."
     ),
 )
 @arguments.flag(
@@ -144,9 +153,10 @@ def audit_command(**values: Any) -> int:
     never; or that a node is invalid.
 
     A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in
-    quotes. A range is proved from the constants and the operators of the model;
-    --shape, --range, --tokenizer, --assume and --inputs tell more. A gather that is
-    invalid, out of range, or refused by the DirectML provider is a finding.
+    quotes. A range is proved from the constants and the operators of the model, and
+    from what its metadata declare of its inputs; --shape, --size, --range, --tokenizer,
+    --assume and --inputs tell more. A gather that is invalid, out of range, or refused
+    by the DirectML provider is a finding.
     """  # noqa: E501
     from onnxgather.auditing.output.findings import AuditReport
 
@@ -188,6 +198,9 @@ def audit_command(**values: Any) -> int:
     first = next(iter(audits.values()))
     # The model is kept where a file needs it, and then there is a single model.
     if first.audited:
+        contents["--annotate"] = partial(
+            _annotated_model, outputs.annotate_file or "", first.audited, batch
+        )
         contents["--write-inputs"] = partial(
             _input_files, options, first.audited, input_lines
         )
@@ -261,8 +274,11 @@ def _check_usage(options: AuditOptions, models: Sequence[str], is_single: bool) 
     """
     outputs = options.outputs
     outputs.check_apart(_inputs(options, models))
-    if "--write-inputs" in outputs.by_option and not is_single:
-        raise UsageError("--write-inputs must be given with one model")
+    for option in ("--annotate", "--write-inputs"):
+        if option in outputs.by_option and not is_single:
+            raise UsageError(f"{option} must be given with one model")
+    if outputs.annotate_file == STANDARD:
+        raise UsageError("--annotate must be a file, got -")
     if outputs.contract_file is not None and is_single:
         check_contract_file(outputs.contract_file)
     _check_usage_of_inputs(options)
@@ -355,7 +371,7 @@ def _audited(
     from onnxgather.auditing.output.findings import FinishedAudit
     from onnxgather.core.model.network import external_paths
 
-    audited = audit_model(options.given.read(model), arrays)
+    audited = audit_model(options.given.read(model, declared=True), arrays)
     pictures = list[dict[str, Any]]()
     ways: list[list[WayStep]] = []
     if options.outputs.html_file is not None:
@@ -367,7 +383,9 @@ def _audited(
     files = external_paths(audited.network.path, audited.network.proto)
     # A model and its run may be large, and another process may have to send them.
     kept = None
-    if options.outputs.write_inputs_file or is_guard(options.outputs.contract_file):
+    outputs = options.outputs
+    needs_model = outputs.write_inputs_file or outputs.annotate_file
+    if needs_model or is_guard(outputs.contract_file):
         kept = audited
     audit = audited.audit_without_digest
     # The digest of a contract takes seconds if the external data is large.
@@ -413,6 +431,23 @@ def _contents(
     }
 
 
+def _annotated_model(path: str, audited: AuditedModel, batch: Batch) -> bytes:
+    """Return the model of --annotate, and tell which conditions have no form.
+
+    Raises:
+        OnnxGatherError: The model cannot be written there.
+    """
+    from onnxgather.auditing.declared import annotated
+    from onnxgather.core.model.protos import check_beside_data
+
+    network = audited.network
+    check_beside_data(network.proto, network.path, path)
+    content, without_form = annotated(network, audited.contract)
+    for condition in without_form:
+        batch.tell(f"{path}: metadata have no form for a condition: {condition}")
+    return content
+
+
 def _input_files(
     options: AuditOptions, audited: AuditedModel, lines: list[str]
 ) -> bytes | Folder:
@@ -433,12 +468,14 @@ def _input_files(
     )
     path = options.outputs.write_inputs_file or ""
     arrays = [made.arrays for made in sets]
-    request = Request(audited.network, path, arrays, is_folder)
+    conditions = audited.contract.conditions
+    request = Request(audited.network, path, arrays, is_folder, conditions)
     files = inputs_format.written(request)
     if options.boundary:
         lines += meanings(sets, missing)
     if options.tool is not None and path != STANDARD:
         lines += inputs_format.command_lines(request)
+        lines += inputs_format.lines_on_bounds(request)
     if is_folder:
         return files
     (content,) = files.values()

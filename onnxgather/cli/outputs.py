@@ -86,6 +86,7 @@ class Outputs(NamedTuple):
     html_file: str | None = None
     markdown_file: str | None = None
     contract_file: str | None = None
+    annotate_file: str | None = None
     sarif_file: str | None = None
     write_baseline_file: str | None = None
     write_inputs_file: str | None = None

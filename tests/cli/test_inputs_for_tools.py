@@ -62,6 +62,12 @@ def audited(*options: str) -> tuple[int, str, str]:
             ["out.json"],
             "perf_analyzer -m m --input-data out.json",
         ),
+        (
+            "onnx-mlir",
+            "out",
+            ["out/test_data_set_0/input_0.pb"],
+            "RunONNXModel.py --model=m.onnx --load-ref=out/test_data_set_0",
+        ),
     ],
 )
 def test_audit_writes_inputs_for_a_tool_and_says_what_reads_them(
@@ -120,6 +126,78 @@ def test_several_sets_are_in_folders_of_their_own_or_in_one_file() -> None:
     assert len(read_json("e.json")["data"]) == 3
 
 
+POSITIONS = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (int64[batch, length] words, float[length, past, 2] x, float[2] z) => (y)
+<float[3, 1] table = {0, 1, 2}> {
+  one = Constant <value_int: int = 1> ()
+  zero = Constant <value_int: int = 0> ()
+  sizes = Shape (words)
+  count = Gather (sizes, one)
+  numbers = Range (zero, count, one)
+  y = Gather (table, numbers)
+}"""
+"""A model in which the size `length` is at most 3."""
+
+
+def bounds_for(tool: str, *options: str) -> list[str]:
+    """Return the lines of an audit on bounds, which come last."""
+    Path("p.onnx").write_bytes(parser.parse_model(POSITIONS).SerializeToString())
+    path = "o.json" if tool in ("polygraphy", "perf_analyzer") else "o"
+    words = ("--levels", "none", "--write-inputs", path, "--for", tool)
+    code, text, _ = outcome("audit p.onnx", *words, *options)
+    assert code == 0
+    _, mark, bounds = text.partition("bounds of open sizes")
+    return f"{mark}{bounds}".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("tool", "bounds"),
+    [
+        (
+            "trtexec",
+            "--minShapes=words:3x1,x:1x4x2 --optShapes=words:4x1,x:1x6x2"
+            " --maxShapes=words:9x3,x:3x6x2",
+        ),
+        (
+            "polygraphy",
+            "--trt --trt-min-shapes 'words:[3,1]' 'x:[1,4,2]' --trt-opt-shapes"
+            " 'words:[4,1]' 'x:[1,6,2]' --trt-max-shapes 'words:[9,3]' 'x:[3,6,2]'",
+        ),
+        ("benchmark_app", "-shape 'words[3..9,1..3],x[1..3,4..,2..2]'"),
+        ("onnx-mlir", "--shapeInformationUB=0:9x3,1:3x-1x2,2:2"),
+    ],
+)
+def test_a_tool_gets_the_bounds_of_open_sizes(tool: str, bounds: str) -> None:
+    sizes = ("--size", "batch=3:9", "--size", f"past=4:{2**28}")
+    line, *more = bounds_for(tool, *sizes)
+    assert line == f"bounds of open sizes, for {tool}: {bounds}"
+    no_bound = "no upper bound: past; the largest of the inputs stands there"
+    assert more == ([no_bound] if tool in ("trtexec", "polygraphy") else [])
+
+
+def test_a_condition_on_several_sizes_is_no_bound() -> None:
+    text = POSITIONS.replace("Range (zero, count, one)", "Range (zero, both, one)")
+    text = text.replace(
+        "numbers =",
+        "of_x = Shape (x)  past = Gather (of_x, one)  both = Add (past, count)"
+        " numbers =",
+    )
+    Path("s.onnx").write_bytes(parser.parse_model(text).SerializeToString())
+    words = "audit s.onnx --levels none --size batch=1:2 --write-inputs o"
+    code, text, _ = outcome(f"{words} --for benchmark_app")
+    assert code == 0
+    assert text.splitlines()[-2:] == [
+        "bounds of open sizes, for benchmark_app: -shape 'words[1..2,?],x[?,?,2..2]'",
+        "not in these bounds: past + length is at most 3",
+    ]
+
+
+@pytest.mark.parametrize("tool", ["perf_analyzer", "onnxruntime_perf_test"])
+def test_a_tool_that_takes_no_bounds_gets_none(tool: str) -> None:
+    assert bounds_for(tool) == []
+
+
 def test_json_for_a_tool_may_be_printed() -> None:
     code, text, error = audited("--write-inputs", "-", "--for", "perf_analyzer")
     assert (code, error) == (0, "")
@@ -159,7 +237,7 @@ USAGE = [
         ["--for", "trtexex", "--write-inputs", "out"],
         "Invalid value for '--for': the tool must be one of trtexec,"
         " onnxruntime_perf_test, polygraphy, benchmark_app, perf_analyzer,"
-        " got 'trtexex'; did you mean \"trtexec\"?",
+        " onnx-mlir, got 'trtexex'; did you mean \"trtexec\"?",
     ),
     (
         ["--for", "trtexec", "--write-inputs", "-"],

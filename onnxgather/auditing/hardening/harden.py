@@ -24,6 +24,7 @@ from onnxgather.auditing.audit import (
     given_conditions,
     given_ranges,
 )
+from onnxgather.auditing.declared import declare
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
 from onnxgather.auditing.hardening.gather_nodes import (
     GatherNode,
@@ -41,7 +42,7 @@ from onnxgather.auditing.operators.index_operators import (
     inputs_of,
     operator_of,
 )
-from onnxgather.auditing.proof.contract import GivenContract
+from onnxgather.auditing.proof.contract import Condition, GivenContract, open_sizes
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import shown
@@ -52,7 +53,13 @@ from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import INPUT, OUTPUT
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, read_network
 from onnxgather.core.model.own import renew_entry
-from onnxgather.core.model.protos import bodies_of, external_files, key_of, names_in
+from onnxgather.core.model.protos import (
+    bodies_of,
+    check_beside_data,
+    external_files,
+    key_of,
+    names_in,
+)
 from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
 from onnxgather.core.model.wire import Weights, without_weights
 from onnxgather.core.model.write import add_nodes
@@ -186,11 +193,14 @@ def harden(
     allow_empty: bool = False,
     levels: Sequence[str] | None = None,
     runtimes: Sequence[str] = (),
+    sizes: Mapping[str, tuple[int, int]] | None = None,
 ) -> ModelProto:
     """Return a model in which each index that is not proved in range is kept in it.
 
     Nodes that are proved stay as they are, and so does every other part of the model,
-    to the byte; its metadata get an entry of onnxgather. A write out of range of a
+    to the byte; its metadata get an entry of onnxgather, and the ranges, the sizes and
+    the conditions of the contract that are given. What a model declares in its metadata
+    proves nothing here, as nothing checks it. A write out of range of a
     scatter is dropped. If DirectML refuses a GatherElements because it has more data
     than indices off the axis, the data is cropped. The outputs for indices in range are
     those of the model. A node that cannot be kept in range, such as RoiAlign, or
@@ -211,6 +221,8 @@ def harden(
         levels: As of `audit`: a node is also rewritten if it is not proved in a graph
             that ONNX Runtime makes of the model.
         runtimes: As of `audit`.
+        sizes: The least and the greatest number of open sizes, by name. Proofs hold for
+            these.
 
     Raises:
         OnnxGatherError: The model cannot be read, or an axis has no row N; or under
@@ -225,7 +237,7 @@ def harden(
     """
     network = read_network(model)
     contracts = [] if assume is None else [assume]
-    conditions = given_conditions(network, ranges, contracts)
+    conditions = given_conditions(network, ranges, contracts, sizes)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)
     premises = Premises(network, shapes, conditions, allow_empty, graphs, given=given)
@@ -252,20 +264,13 @@ def harden_file(
     """
     path = premises.network.path
     folder = os.path.dirname(path)
-    external = external_files(premises.network.proto)
-    data_files = [os.path.join(folder, name) for name in external]
+    model = premises.network.proto
+    data_files = [os.path.join(folder, name) for name in external_files(model)]
     check_apart([(output, "the model")], [path, *data_files])
+    check_beside_data(model, path, output)
     result = hardened(premises, out_of_range)
-    if external and _real_folder(path) != _real_folder(output):
-        rule = f"{output} must be in the folder of {path}"
-        why = f"as it refers to its external data, {shown(external[0])}"
-        raise OnnxGatherError(f"{rule}, {why}")
     write(output, serialized_pieces(result.light, result.weights))
     return result
-
-
-def _real_folder(path: str) -> str:
-    return os.path.dirname(os.path.realpath(path))
 
 
 def hardened(
@@ -311,7 +316,15 @@ def hardened(
     if _counts_from_start(audited):
         counted = [key for key, gather in records.items() if gather.rewritten_at]
     while True:
-        result = rewrite(audited.network, plain, own, reasons_to_leave, limit, counted)
+        result = rewrite(
+            audited.network,
+            plain,
+            own,
+            reasons_to_leave,
+            limit,
+            counted,
+            premises.conditions,
+        )
         if not result.rewritten:  # each node is as it was audited
             audited_again = audited
             break
@@ -423,6 +436,7 @@ def rewrite(
     reasons_to_leave: Mapping[OperationKey, str],
     rule: OutOfRange | int,
     counted: Collection[OperationKey] = (),
+    conditions: Sequence[Condition] = (),
 ) -> HardenedModel:
     """Return a model with some of the nodes rewritten that carry indices.
 
@@ -440,6 +454,7 @@ def rewrite(
             means.
         counted: The paths to the gathers whose new indices must be at least 0
             (`quirks.EMBEDDING_FROM_START`).
+        conditions: The conditions that are given. The model declares them.
 
     Raises:
         OnnxGatherError: A size is not known under "directml".
@@ -492,6 +507,7 @@ def rewrite(
         if is_unsafe:
             result.limited[scope.place, output] = key
         result.rewritten.append(Rewritten(*name, tuple(changes)))
+    declare(model, plain, open_sizes(plain), conditions)
     # A model that stays as it is keeps what onnxgather wrote about it.
     text = f"index={rule}" if isinstance(rule, int) else rule
     renew_entry(model, {"hardened": text}, weights)

@@ -21,10 +21,11 @@ import numpy as np
 from msgspec import Struct
 from onnx import numpy_helper
 
+from onnxgather.auditing.proof.contract import Condition, expression_of, open_sizes
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model.network import Network
+from onnxgather.core.model.network import Dimensions, Network
 from onnxgather.core.model.protos import external_files
 
 LONGEST_PART = 40
@@ -47,6 +48,8 @@ class Request(Struct, frozen=True):
     """The inputs for each run."""
     is_folder: bool = True
     """Whether the path is a folder, which it is for several files."""
+    conditions: Sequence[Condition] = ()
+    """The conditions of the contract."""
 
     def folder_of_set(self, number: int) -> str:
         """Return the folder of one of the sets, in the folder to write.
@@ -54,6 +57,23 @@ class Request(Struct, frozen=True):
         A single set is in the folder itself.
         """
         return str(number) if len(self.sets) > 1 else ""
+
+    def ends_of(self, size: int | str) -> tuple[int | None, int | None]:
+        """Return the least and the greatest number of a size; None is an open end."""
+        if isinstance(size, int):
+            return size, size
+        named = open_sizes(self.network)
+        for condition in self.conditions:
+            if condition.of == "size" and expression_of(condition, named) == size:
+                return condition.low, condition.high
+        return None, None
+
+    def open_inputs(self) -> Iterator[tuple[str, Dimensions]]:
+        """Yield the inputs of a set with open sizes, and their dimensions."""
+        for name in self.sets[0]:
+            dimensions = self.network.dimensions[name] or ()
+            if any(isinstance(size, str) for size in dimensions):
+                yield name, dimensions
 
     def files_of_inputs(self, suffix: str, content: Callable[[Array], bytes]) -> Files:
         """Return a file for each input of each set."""
@@ -87,6 +107,11 @@ class Format(Struct, frozen=True):
     """The characters that the tool takes for something else in names of inputs."""
     not_in_paths: str = ""
     """The same, in the path of the folder."""
+    bounds: Callable[[Request], list[str]] | None = None
+    """The options with the bounds of open sizes, as the words of a shell; None where
+    the tool takes none."""
+    bounds_are_shapes: bool = False
+    """Whether the bounds are whole shapes, in which each size is a number."""
     stored_as: Mapping[str, str] | None = None
     """The data types as the tool stores them, by numpy's names; None means each as it
     is. A type that is no key has no place in the tool."""
@@ -124,6 +149,26 @@ class Format(Struct, frozen=True):
     def command_lines(self, request: Request) -> list[str]:
         """Return the command lines that read the files, for a POSIX shell."""
         return [_joined(words) for words in self.commands(request)]
+
+    def lines_on_bounds(self, request: Request) -> Iterator[str]:
+        """Yield the options with the bounds of open sizes, and what they leave out."""
+        ends_by_name = {
+            name: request.ends_of(name) for name in open_sizes(request.network)
+        }
+        has_ends = any(ends != (None, None) for ends in ends_by_name.values())
+        if self.bounds is None or not has_ends:
+            return
+        words = _joined(self.bounds(request))
+        yield f"bounds of open sizes, for {self.tool}: {words}"
+        for condition in request.conditions:
+            if condition.of == "sizes":
+                yield f"not in these bounds: {condition}"
+        without_high = [
+            name for name, (_, high) in ends_by_name.items() if high is None
+        ]
+        if self.bounds_are_shapes and without_high:
+            names = ", ".join(without_high)
+            yield f"no upper bound: {names}; the largest of the inputs stands there"
 
 
 def _first_mark(marks: str, text: str) -> str:
@@ -197,11 +242,11 @@ def _trtexec_commands(request: Request) -> list[list[str]]:
     commands: list[list[str]] = []
     for number, arrays in enumerate(request.sets):
         words = ["trtexec", f"--onnx={request.network.path}"]
-        shapes: list[str] = []
-        for name, array in arrays.items():
-            # trtexec refuses shapes where the model leaves none open.
-            if _is_open(request.network, name):
-                shapes.append(f"{name}:{'x'.join(map(str, array.shape))}")
+        # trtexec refuses shapes where the model leaves none open.
+        shapes = [
+            _shape_of_trtexec(name, arrays[name].shape)
+            for name, _ in request.open_inputs()
+        ]
         if shapes:
             words.append(f"--shapes={','.join(shapes)}")
         files = list[str]()
@@ -214,9 +259,38 @@ def _trtexec_commands(request: Request) -> list[list[str]]:
     return commands
 
 
-def _is_open(network: Network, name: str) -> bool:
-    sizes = network.dimensions[name] or ()
-    return any(isinstance(size, str) for size in sizes)
+def _profile(
+    request: Request, form: Callable[[str, Sequence[int]], str]
+) -> dict[str, list[str]]:
+    """Return what TensorRT optimizes for: a least, a usual and a greatest shape.
+
+    Args:
+        request: What is written.
+        form: It returns an input and its shape as the tool reads it.
+    """
+    profile: dict[str, list[str]] = {"min": [], "opt": [], "max": []}
+    for name, dimensions in request.open_inputs():
+        shapes = [arrays[name].shape for arrays in request.sets]
+        least: list[int] = []
+        greatest: list[int] = []
+        for dim, size in enumerate(dimensions):
+            sizes = [shape[dim] for shape in shapes]
+            low, high = request.ends_of(size)
+            least.append(min(1, *sizes) if low is None else low)
+            greatest.append(max(sizes) if high is None else high)
+        profile["min"].append(form(name, least))
+        profile["opt"].append(form(name, shapes[0]))
+        profile["max"].append(form(name, greatest))
+    return profile
+
+
+def _shape_of_trtexec(name: str, shape: Sequence[int]) -> str:
+    return f"{name}:{'x'.join(map(str, shape))}"
+
+
+def _bounds_of_trtexec(request: Request) -> list[str]:
+    profile = _profile(request, _shape_of_trtexec)
+    return [f"--{side}Shapes={','.join(texts)}" for side, texts in profile.items()]
 
 
 # ONNX Runtime's onnxruntime_perf_test and onnx_test_runner, and ONNX's own tests.
@@ -275,6 +349,16 @@ def _polygraphy_commands(request: Request) -> list[list[str]]:
     return [[*start, "--load-inputs", request.path]]
 
 
+def _bounds_of_polygraphy(request: Request) -> list[str]:
+    def shape_of_polygraphy(name: str, shape: Sequence[int]) -> str:
+        return f"{name}:[{','.join(map(str, shape))}]"
+
+    words = ["--trt"]
+    for side, texts in _profile(request, shape_of_polygraphy).items():
+        words += [f"--trt-{side}-shapes", *texts]
+    return words
+
+
 # OpenVINO's benchmark_app: files of numpy.
 
 
@@ -292,6 +376,17 @@ def _benchmark_app_commands(request: Request) -> list[list[str]]:
         start = ["benchmark_app", "-m", request.network.path, "-layout", "[...]"]
         commands.append([*start, "-i", *inputs])
     return commands
+
+
+def _bounds_of_benchmark_app(request: Request) -> list[str]:
+    texts: list[str] = []
+    for name, dimensions in request.open_inputs():
+        sizes: list[str] = []
+        for low, high in map(request.ends_of, dimensions):
+            text = f"{low or 1}..{high or ''}"
+            sizes.append("?" if low is None and high is None else text)
+        texts.append(f"{name}[{','.join(sizes)}]")
+    return ["-shape", ",".join(texts)]
 
 
 # Triton's perf_analyzer: JSON with the bytes of each input.
@@ -315,6 +410,29 @@ def _perf_analyzer_commands(request: Request) -> list[list[str]]:
     return [["perf_analyzer", "-m", name, "--input-data", request.path]]
 
 
+# onnx-mlir's RunONNXModel.py: the files of ONNX's own tests.
+
+
+def _onnx_mlir_commands(request: Request) -> list[list[str]]:
+    start = ["RunONNXModel.py", f"--model={request.network.path}"]
+    commands: list[list[str]] = []
+    for number in range(len(request.sets)):
+        folder = os.path.join(request.path, f"test_data_set_{number}")
+        commands.append([*start, f"--load-ref={folder}"])
+    return commands
+
+
+def _bounds_of_onnx_mlir(request: Request) -> list[str]:
+    texts: list[str] = []
+    for number, name in enumerate(request.sets[0]):
+        dimensions = request.network.dimensions[name] or ()
+        # -1 stands for an unknown bound.
+        highs = [request.ends_of(size)[1] or -1 for size in dimensions]
+        if highs:
+            texts.append(f"{number}:{'x'.join(map(str, highs))}")
+    return [f"--shapeInformationUB={','.join(texts)}"]
+
+
 NPZ = Format(
     "onnxgather",
     "an `.npz` file; several are `0.npz`, `1.npz` and so on in a folder",
@@ -335,6 +453,8 @@ INPUT_FORMATS = {
             _trtexec_commands,
             not_in_names=",'*",
             not_in_paths=",'",
+            bounds=_bounds_of_trtexec,
+            bounds_are_shapes=True,
             stored_as=_OF_TENSORRT,
         ),
         Format(
@@ -350,6 +470,8 @@ INPUT_FORMATS = {
             ".json",
             _polygraphy_files,
             _polygraphy_commands,
+            bounds=_bounds_of_polygraphy,
+            bounds_are_shapes=True,
         ),
         Format(
             "benchmark_app",
@@ -358,6 +480,7 @@ INPUT_FORMATS = {
             lambda request: request.files_of_inputs(".npy", _npy),
             _benchmark_app_commands,
             not_in_paths=",:",
+            bounds=_bounds_of_benchmark_app,
         ),
         Format(
             "perf_analyzer",
@@ -365,6 +488,14 @@ INPUT_FORMATS = {
             ".json",
             _perf_analyzer_files,
             _perf_analyzer_commands,
+        ),
+        Format(
+            "onnx-mlir",
+            "`test_data_set_0/input_0.pb` and so on",
+            "",
+            _perf_test_files,
+            _onnx_mlir_commands,
+            bounds=_bounds_of_onnx_mlir,
         ),
     )
 }

@@ -721,6 +721,8 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
         axis = "an index below 0 is out of range"
     if given.source == "tokenizer":
         end = f"the tokenizer of {given.input} has ids to {given.value}"
+    elif given.source == "metadata":
+        end = f"the range that the model declares of {given.input} has {given.value}"
     else:
         end = f"the range given of {given.input} contains {given.value}"
     if given.index is not None and given.index != given.value:

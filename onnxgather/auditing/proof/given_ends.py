@@ -27,8 +27,9 @@ EXACT_IN_FLOATS = 2**8
 class GivenRange(Struct, frozen=True):
     """The least and the greatest element of an input, as a user gives them."""
 
-    source: Literal["range", "tokenizer"]
-    """What gives it: a range of the input, or the tokenizer that computes its ids."""
+    source: Literal["range", "tokenizer", "metadata"]
+    """What gives it: a range of the input, the tokenizer that computes its ids, or the
+    metadata of the model."""
     input: str
     low: int
     high: int

@@ -73,8 +73,9 @@ class Lost(Struct, frozen=True):
 class GivenEnd(Struct, frozen=True):
     """An end of the range given of an input, which leads to an index out of range."""
 
-    source: Literal["range", "tokenizer"]
-    """What gives it: a range of the input, or the tokenizer that computes its ids."""
+    source: Literal["range", "tokenizer", "metadata"]
+    """What gives it: a range of the input, the tokenizer that computes its ids, or the
+    metadata of the model."""
     input: str
     """The graph input."""
     value: int

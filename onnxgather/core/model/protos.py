@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator
 import onnx
 from onnx import ModelProto
 
+from onnxgather.core.checks import shown
+from onnxgather.core.errors import OnnxGatherError
+
 
 def domain_of(
     node: onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto,
@@ -78,6 +81,28 @@ def external_files(model: ModelProto) -> list[str]:
                 files.add(entry.value)
     # protobuf returns bytes where a text is broken.
     return sorted(files, key=os.fsencode)
+
+
+def check_beside_data(model: ModelProto, path: str, output: str) -> None:
+    """Check that a copy of a model is in the folder of the model's external data.
+
+    Args:
+        model: The model.
+        path: Its file.
+        output: The file of the copy.
+
+    Raises:
+        OnnxGatherError: The copy is in another folder, and there is external data.
+    """
+    external = external_files(model)
+    if external and _real_folder(path) != _real_folder(output):
+        rule = f"{output} must be in the folder of {path}"
+        why = f"as it refers to its external data, {shown(external[0])}"
+        raise OnnxGatherError(f"{rule}, {why}")
+
+
+def _real_folder(path: str) -> str:
+    return os.path.dirname(os.path.realpath(path))
 
 
 def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:

@@ -16,6 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxgather.auditing.inputs.formats import INPUT_FORMATS, NPZ, Files, Request
+from onnxgather.auditing.proof.contract import Condition
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -104,6 +105,24 @@ def test_numpy_reads_npz_files(request_of_two_sets: Request) -> None:
         with np.load(path) as stored:
             assert stored.files == [*arrays]
             assert all(same(stored[name], array) for name, array in arrays.items())
+
+
+def test_the_bounds_of_sizes_contain_each_set(tmp_path: Path) -> None:
+    sets = [arrays_of(PLAIN, 2), arrays_of(PLAIN, 3)]
+    condition = Condition(of="size", input="ids", dim=0, expression="n", low=2)
+    network = network_with(tmp_path, PLAIN)
+    request = Request(network, "out", sets, conditions=(condition,))
+    bounds, no_bound = INPUT_FORMATS["trtexec"].lines_on_bounds(request)
+    assert bounds == (
+        "bounds of open sizes, for trtexec:"
+        " --minShapes=ids:2x2,x:1,img.0:1x3x8x8"
+        " --optShapes=ids:2x2,x:2,img.0:2x3x8x8"
+        " --maxShapes=ids:3x2,x:3,img.0:3x3x8x8"
+    )
+    assert no_bound == "no upper bound: n, k, b; the largest of the inputs stands there"
+    # Without a condition on a size there is no bound.
+    plain = Request(network, "out", sets)
+    assert [*INPUT_FORMATS["trtexec"].lines_on_bounds(plain)] == []
 
 
 def option(line: str, name: str) -> str:
