@@ -210,6 +210,39 @@ def proved(*args: Any, **given: Any) -> Audit:
     )
 
 
+def sizes_fit(
+    node: onnx.NodeProto,
+    data: Sequence[int],
+    indices: Sequence[int],
+    updates: Sequence[int],
+) -> bool:
+    """Whether ONNX allows the sizes of a gather or a scatter beside its axis.
+
+    Args:
+        node: The node.
+        data: The sizes of its data.
+        indices: The sizes of its indices.
+        updates: The sizes of its last input.
+    """
+    number = {attribute.name: attribute.i for attribute in node.attribute}
+    if node.op_type in ("GatherElements", "Scatter", "ScatterElements"):
+        is_gather = node.op_type == "GatherElements"
+        axis = number.get("axis", 0) % max(len(data), 1)
+        beside = [
+            (index_size, size)
+            for k, (index_size, size) in enumerate(zip(indices, data, strict=True))
+            if k != axis
+        ]
+        fits = all(index_size <= size for index_size, size in beside)
+        return fits and (is_gather or [*updates] == [*indices])
+    if node.op_type == "GatherND":
+        batch = number.get("batch_dims", 0)
+        return [*data[:batch]] == [*indices[:batch]]
+    if node.op_type == "ScatterND":
+        return [*updates] == [*indices[:-1], *data[indices[-1] :]]
+    return True
+
+
 class _Check:
     def __init__(self, case: Case, random: Random) -> None:
         self.case, self.random, self.graph = case, random, case.graph
@@ -570,6 +603,28 @@ class _Check:
                 self._same(node.output[0], "data", data)
                 self._same(node.output[0], "indices", indices)
                 self._indices(node, record, data, indices, values)
+                updates = values.get(node.input[-1])
+                if isinstance(updates, np.ndarray):
+                    self._other_sizes(node, record, data, indices, updates)
+
+    def _other_sizes(
+        self,
+        node: onnx.NodeProto,
+        record: dict[str, Any],
+        data: Array,
+        indices: Array,
+        updates: Array,
+    ) -> None:
+        """Compare the sizes of an execution beside the axis.
+
+        GatherND on the CPU returns wrong rows where those of a batch differ.
+        """
+        if sizes_fit(node, data.shape, indices.shape, updates.shape):
+            return
+        self.left.add(record["node"])
+        if record["node"] in self.holds:
+            shapes = f"{data.shape}, {indices.shape} and {updates.shape}"
+            self._wrong(node.output[0], f"proved, but the shapes are {shapes}")
 
     def _indices(
         self,

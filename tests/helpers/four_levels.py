@@ -26,10 +26,13 @@ LEVELS = ("disabled", "basic", "extended", "all")
 OUT_OF_BOUNDS = re.compile(
     "out of (data )?bounds|out of range|invalid (ind|sequence length)|cache range"
     "|invalid value/s in sequence_lens"
-    "|must be within the inclusive range",
+    "|must be within the inclusive range"
+    "|within bounds of 'data' shape|batch size|is greater than input dim"
+    "|updates dimensions differs|updates tensor should have shape",
     re.IGNORECASE,
 )
-"""What the CPU provider says of an index out of range."""
+"""What the CPU provider says of an index out of range, and of indices whose sizes
+beside the axis do not fit the data."""
 
 _NODE = re.compile(r"running (\w+) node\. Name:'([^']*)'")
 

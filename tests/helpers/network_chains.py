@@ -938,6 +938,44 @@ def given_positions(d: Draft) -> None:
     return gather(d, table(d, d.choice([2, 8, 64])), index)
 
 
+def beside_the_axis(d: Draft) -> None:
+    """Indices in range, whose other sizes are their own, and may not be those of the
+    data."""
+
+    def size() -> int | str:
+        return open_name(d) if d.chance(0.7) else d.randint(1, 4)
+
+    def in_range(*sizes: int | str) -> str:
+        return d.op("Clip", d.input("int64", sizes), d.choice([0, -2]), 1)
+
+    rows, width, count = size(), d.randint(2, 5), d.randint(1, 3)
+    way = d.randrange(6)
+    if way == 0:
+        data = hidden(d, rows, width)
+        return gather_elements(d, data, in_range(size(), count), d.choice([1, -1]))
+    if way == 1:
+        data = hidden(d, width, rows, size())
+        return gather_elements(d, data, in_range(count, size(), d.choice([1, rows])))
+    if way == 2:
+        data = hidden(d, rows, width)
+        other = rows if d.chance(0.3) else size()
+        return gather_nd(d, data, in_range(other, count, 1), 1)
+    if way == 3:
+        # The anchors of a detector: a constant, and places that a batch of scores has.
+        scores = hidden(d, size(), 4)
+        _, best_places = d.ops("TopK", 2, scores, [count], axis=1)
+        anchors = d.constant(np.zeros([d.randint(1, 2), 4]), "float32")
+        return gather_elements(d, anchors, best_places, 1)
+    if way == 4:
+        other = size()
+        names = [hidden(d, rows, width), in_range(other, count)]
+        names.append(hidden(d, other if d.chance(0.7) else size(), count))
+        return d.end(d.node("ScatterElements", names, axis=1))
+    names = [hidden(d, width, rows), in_range(count, 1)]
+    names.append(hidden(d, count, rows if d.chance(0.7) else size()))
+    return d.end(d.node("ScatterND", names))
+
+
 def columns(d: Draft) -> None:
     """Each column of an input in a table of its own."""
     name = open_name(d)
@@ -1003,6 +1041,7 @@ CHAINS: dict[str, Chain] = {
         joined,
         scattered,
         given_positions,
+        beside_the_axis,
         columns,
         in_function,
     )
