@@ -251,7 +251,7 @@ def test_files_for_builds_have_what_a_graph_leaves_open() -> None:
     assert f"OUT OF RANGE  a.onnx: {said} and 1 more in 2 models: {why}\n" in text
     # The table counts the gathers of the file.
     (row,) = [line for line in text.splitlines() if line.startswith("a.onnx ")]
-    assert row.split()[1:] == ["1", "0", "0", "0", "0", "1"]
+    assert row.split()[1:] == ["1", "0", "0", "0", "0", "0", "1"]
     assert f'name="{said}"' in Path("j.xml").read_text()
     results = json.loads(Path("s.json").read_text())["runs"][0]["results"]
     assert [result["message"]["text"] for result in results] == [f"{said}: {why}"] * 2

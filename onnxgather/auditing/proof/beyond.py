@@ -64,7 +64,8 @@ def beyond(
         least, greatest = coordinate.reached
         # Of a large constant that was read, only the ends are kept.
         name = coordinate.input.value_in(operation)
-        if scope.is_constant(name) and coordinate.value.is_of_constants:
+        is_constant = coordinate.input.is_attribute or scope.is_constant(name)
+        if is_constant and coordinate.value.is_of_constants:
             least = coordinate.low
             greatest = coordinate.high
         # The greatest of different positions is as far from the least as they are many.

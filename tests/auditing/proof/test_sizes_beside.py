@@ -559,9 +559,12 @@ def test_an_optimization_that_changes_a_size_is_seen() -> None:
         """
     )
     assert only(model).range.state == "proved"
-    found = only(model, levels=("basic",))
-    assert (found.range.state, found.verdict) == ("not-proved", "perhaps")
-    assert found.range.unfit == ("size 2 of column must be at most size 2 of none",)
+    audit = og.audit(model, levels=("basic",))
+    assert audit.runtime is not None
+    (graph,) = audit.runtime.graphs
+    (found,) = graph.not_proved
+    assert (found.state, audit.verdict) == ("not-proved", "perhaps")
+    assert found.why.startswith("size 2 of column must be at most size 2 of none, got")
     feeds = {"x": np.zeros((1, 9, 5), np.float32)}
     assert results(session(model), feeds)["y"].shape == (1, 4, 0)
     with pytest.raises(Exception, match="Invalid value in indices shape is: 1"):
