@@ -810,6 +810,7 @@ def test_json_has_every_field_of_schema_3() -> None:
                         "index": 5,
                         "coordinate": 0,
                     },
+                    "limit": None,
                     "reached": None,
                     "unfit": [],
                 },

@@ -403,7 +403,7 @@ def _left_in_graphs(audited: AuditedModel, result: HardenedModel) -> list[Left]:
     why = "ONNX Runtime runs another graph, which does not prove it"
     return [
         Left(gather.place, gather.node, gather.op, why)
-        for gather in audited.audit.graph_gathers
+        for gather in audited.audit_without_digest.graph_gathers
         if (gather.node, gather.op) not in named
     ]
 

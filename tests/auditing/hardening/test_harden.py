@@ -372,7 +372,7 @@ def test_conditions_that_are_given_are_not_written_into_the_arithmetic() -> None
     condition = Condition(of="size", input="x", dim=0, expression="n", low=1)
     given = Premises(plain, None, [condition], allow_empty=True)
     expected = hardened(Premises(plain, allow_empty=True), "zero").model
-    assert hardened(given, "zero").model == expected
+    assert hardened(given, "zero").model.graph == expected.graph
 
 
 @pytest.mark.parametrize(
