@@ -489,11 +489,14 @@ not proved    1 gather, because no input meets these and the others:
 proved if     first (Gather, main graph): size 0 of x (n) is at most 2
 """)  # noqa: E501
     succeed(f"audit {path} --levels none --write-baseline b.json")
-    text = output_of(f"audit {path} --levels none --sarif -")
-    assert (
-        "in range if size 0 of x (n) is at least 4; because no input meets these and"
-        " the others" in text
+    sentence = (
+        "second (Gather, main graph): in range if size 0 of x (n) is at least 4;"
+        " because no input meets these and the others"
     )
+    assert sentence in output_of(f"audit {path} --levels none --sarif -")
+    save(NEG, "n.onnx")
+    text = output_of(f"audit {path} n.onnx --levels none")
+    assert f"not proved    {path}: {sentence}\n" in text
 
 
 @pytest.mark.parametrize("given", ["int64 k, bool s", "int64[n] ids, int64 k, bool s"])

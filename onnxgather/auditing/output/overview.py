@@ -17,7 +17,6 @@ from onnxgather.auditing.output.text import (
     cause_of,
     cause_of_all,
     given_text,
-    indices_text,
     lines,
     named,
     next_lines,
@@ -25,6 +24,7 @@ from onnxgather.auditing.output.text import (
     read_by_directml,
     run_text,
     runtime_lines,
+    said,
 )
 from onnxgather.auditing.records import AuditedGather, counted
 from onnxgather.core.checks import number_of, printable
@@ -106,11 +106,11 @@ def _not_proved_lines(findings: Findings) -> Iterator[str]:
     """Yield a line for each cause; one for all sizes of a model that nodes lose."""
     texts = list[str]()
     for members in _alike(findings, _model_or_cause):
-        bounds = {indices_text(finding.gather.range) for finding in members}
+        sentences = {said(finding.gather, {}) for finding in members}
         parts = [cause_of_all([finding.gather for finding in members])]
-        # Of several bounds none stands for all.
-        if len(bounds) == 1:
-            parts.insert(0, bounds.pop())
+        # Of several sentences none stands for all.
+        if len(sentences) == 1:
+            parts.insert(0, sentences.pop())
         texts.append(f"not proved    {_named_with_others(members)}: {'; '.join(parts)}")
     yield from _first(texts, MOST_LISTED, "not proved   ")
 
