@@ -401,10 +401,10 @@ def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:
 
 def _reason(gather: AuditedGather, sizes: NamedSizes) -> str:
     """Return the line on a gather in its closed entry."""
-    sentence = indices_text(gather.range)
+    sentence = said(gather, sizes)
     # The conditions of a proof may be long; the opened entry shows them.
-    if gather.range.state in ("invalid", "out-of-range", "proved"):
-        sentence = said(gather, sizes)
+    if gather.range.state == "proved-if":
+        sentence = indices_text(gather.range)
     return f"{where(gather)}: {sentence}{seen_text([gather])}"
 
 

@@ -526,23 +526,25 @@ def _commands_of_list(
     audits: Mapping[str, Audit], named: NamedPaths
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the purpose of what may be done next with a list of models."""
-    models = [model for model, audit in audits.items() if _has_open_range(audit)]
+    conditional = [model for model, audit in audits.items() if _has_conditions(audit)]
+    limited = [model for model, audit in audits.items() if _has_limited(audit)]
+    models = dict.fromkeys([*conditional, *limited])
     if not models:
         return
     paths = " ".join(map(quote, named.models))
     # A shell that replaces a pattern names many models.
     if len(named.models) > MOST_PATHS:
         paths = "MODEL..."
-    has_conditions = any(_has_conditions(audits[model]) for model in models)
-    if has_conditions and not named.assume:
+    if conditional and not named.assume:
         yield from _contract_commands(f"onnxgather audit {paths}", "contracts", named)
     # A folder in that of the models would be hardened itself the next time.
     is_here = any(os.path.normpath(path) == os.curdir for path in named.models)
     folder = quote(os.path.join(os.pardir, "hardened") if is_here else "hardened")
-    yield (
-        "to make models in which each index stays in range, and to try them:",
-        [f"onnxgather harden {paths} -o {folder} --verify"],
-    )
+    if limited:
+        yield (
+            "to make models in which each index stays in range, and to try them:",
+            [f"onnxgather harden {paths} -o {folder} --verify"],
+        )
     worst = min(models, key=lambda model: badness_of(audits[model]))
     yield (
         "to see what is open in a model, and what would tell more; the worst first:",
@@ -550,13 +552,16 @@ def _commands_of_list(
     )
 
 
-def _has_open_range(audit: Audit) -> bool:
-    """Return whether an index of a model may be out of range."""
-    # What is invalid is left as it is, and so are sizes that do not fit.
-    return any(
-        gather.range.state != "invalid" and not gather.range.unfit
-        for gather in audit.open
-    )
+def _has_limited(audit: Audit) -> bool:
+    """Return whether `harden` limits indices of a model that may leave their axis."""
+    for gather in audit.open:
+        # Nodes that are invalid are left as they are, and sizes that may not fit.
+        if gather.range.state == "invalid" or gather.range.unfit:
+            continue
+        operator = INDEX_OPERATORS[gather.domain, gather.op]
+        if operator.hardened != "leave":
+            return True
+    return False
 
 
 def _has_conditions(audit: Audit) -> bool:
@@ -616,7 +621,7 @@ def _commands(
         )
     if _has_conditions(audit) and not named.assume:
         yield from _contract_commands(again, f"{stem}.contract.json", named)
-    if _has_open_range(audit):
+    if _has_limited(audit):
         hardened = quote(f"{stem}.hardened.onnx")
         yield (
             "to make a model in which each index stays in range, and to try it:",
@@ -744,7 +749,8 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     if given.source == "tokenizer":
         end = f"the tokenizer of {given.input} has ids to {given.value}"
     elif given.source == "metadata":
-        end = f"the range that the model declares of {given.input} has {given.value}"
+        end = f"the range that the model declares of {given.input} contains"
+        end = f"{end} {given.value}"
     else:
         end = f"the range given of {given.input} contains {given.value}"
     if given.index is not None and given.index != given.value:
