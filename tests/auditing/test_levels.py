@@ -258,7 +258,7 @@ def test_files_for_builds_have_what_a_graph_leaves_open() -> None:
     assert [result["message"]["text"] for result in results] == [f"{said}: {why}"] * 2
     assert f"- **out-of-range** a.onnx: {said}: " in Path("s.md").read_text()
     page = Page(Path("p.html").read_bytes())
-    assert page.texts["p"].count(f" {said}: {why}") == 2
+    assert page.texts["li"].count(f" {said}: {why}") == 2
     census = "2 gathers: 2 proved in range; 2 more not proved in ONNX Runtime's graphs"
     assert census in page.texts["p"]
 

@@ -164,11 +164,13 @@ def _section_texts(
 def _graph_gathers(audit: Audit) -> str:
     """Return the gathers that only graphs of ONNX Runtime leave open, as HTML."""
     gathers = sorted(audit.graph_gathers, key=lambda gather: _ORDER[gather.state])
-    parts = list[str]()
+    items = list[str]()
     for gather in gathers:
         badge = _badge(gather.state, _COLOURS[gather.state])
-        parts.append(f"<p>{badge} {_text(f'{named(gather)}: {gather.why}')}</p>")
-    return "".join(parts)
+        items.append(f"<li>{badge} {_text(f'{named(gather)}: {gather.why}')}</li>")
+    if not items:
+        return ""
+    return f'<ul class="notes">{"".join(items)}</ul>'
 
 
 def _notes(audit: Audit) -> list[str]:

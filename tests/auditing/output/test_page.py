@@ -361,7 +361,8 @@ def test_an_index_out_of_range_is_told_once_with_what_each_provider_does() -> No
         f"{reads} as DirectML checks no index.",
     ]
     found_index = "indices[1] is 4, by the given inputs, on an axis of 4"
-    assert facts["out-of-range"] == found_index
+    # ONNX Runtime joins the second gather with the first.
+    assert facts["out-of-range"] == f"{found_index}; folded or rewritten at level all"
     assert ("class", "bad") in found.attributes
     assert found.details[0]["picture"]["outside"] == [1]
 
