@@ -122,7 +122,7 @@ def test_gathers_that_are_not_proved_are_grouped_with_their_providers_once() -> 
     assumes = ASSUMES.removeprefix(RUNTIME)
     # ONNX Runtime leaves out gathers of which nothing needs the output.
     assert (
-        wild(167, "--levels none")
+        wild(167, "--levels", "none")
         == f"""\
 m.onnx: perhaps a wrong input can leave an axis; 167 gathers: 167 not proved in range
 not proved    167 gathers, because of x:
