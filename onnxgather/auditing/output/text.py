@@ -731,7 +731,10 @@ def named(gather: AuditedGather | GraphGather) -> str:
 
 def where(gather: AuditedGather | GraphGather) -> str:
     """Return the operator of a gather and where it is."""
-    return f"{gather.op}, {gather.place}"
+    place = gather.place
+    if isinstance(gather, GraphGather):
+        place = gather.where
+    return f"{gather.op}, {place}"
 
 
 def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
