@@ -82,11 +82,8 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
 
 def _graph_lines(findings: Sequence[ModelFinding], state: str) -> Iterator[str]:
     """Yield the lines on gathers of graphs that ONNX Runtime makes, in a state."""
-    start = f"{LABELS.get(state, ''):<13}"
-    texts = list[str]()
-    for members in _alike(findings, lambda finding: finding.said):
-        texts.append(f"{start} {_named_with_others(members)}: {members[0].said}")
-    yield from _first(texts, MOST_LISTED, start)
+    label = LABELS.get(state, "")
+    yield from _first(_lines_of_state(label, findings), MOST_LISTED, f"{label:<13}")
 
 
 def _out_of_range_lines(findings: Findings) -> Iterator[str]:
@@ -97,9 +94,12 @@ def _out_of_range_lines(findings: Findings) -> Iterator[str]:
             yield f"    directml  {behaviour}"
 
 
-def _lines_of_state(label: str, findings: Findings) -> Iterator[str]:
+def _lines_of_state(label: str, findings: Sequence[ModelFinding]) -> list[str]:
+    """Return a line for each sentence on findings."""
+    texts = list[str]()
     for members in _alike(findings, lambda finding: finding.said):
-        yield f"{label:<13} {_named_with_others(members)}: {members[0].said}"
+        texts.append(f"{label:<13} {_named_with_others(members)}: {members[0].said}")
+    return texts
 
 
 def _not_proved_lines(findings: Findings) -> Iterator[str]:
@@ -131,13 +131,11 @@ def _proved_if_lines(findings: Findings) -> Iterator[str]:
         of_models = f"{count} of {number_of(len(models), 'model')}"
         yield f"proved if     {of_models}: --fail-on proved-if lists the conditions"
         return
-    texts = list[str]()
-    for members in _alike(findings, lambda finding: finding.said):
-        texts.append(f"proved if     {_named_with_others(members)}: {members[0].said}")
+    texts = _lines_of_state("proved if", findings)
     yield from _first(texts, MOST_LISTED, "proved if    ")
 
 
-_LINES: dict[str, Callable[[Findings], Iterator[str]]] = {
+_LINES: dict[str, Callable[[Findings], Iterable[str]]] = {
     "invalid": partial(_lines_of_state, "INVALID"),
     "out-of-range": _out_of_range_lines,
     "refused": partial(_lines_of_state, "REFUSED"),
