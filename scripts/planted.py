@@ -71,7 +71,9 @@ FILES = [
     "operators/output_bounds_axes",
     "operators/output_bounds_selection",
     "operators/output_bounds",
-    "proof/earlier",
+    "operators/node_rules",
+    "operators/sizes_beside",
+    "proof/beyond",
     "proof/index_range",
     "proof/conditions",
 ]
@@ -89,7 +91,6 @@ PARTS = {
         "_is_exact",
         "_first_of",
         "room_of",
-        "_depth",
         "_rotated_length",
         "_unpooled",
     ],
@@ -114,6 +115,9 @@ TESTS = [
     "operators/test_scans",
     "operators/test_sequences",
     "operators/test_index_operators",
+    "operators/test_node_rules",
+    "proof/test_beyond",
+    "proof/test_sizes_beside",
     "test_levels",
 ]
 """The test files in tests/auditing, the fast ones first."""

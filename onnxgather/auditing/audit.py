@@ -372,7 +372,7 @@ def audit_model(
         premises.levels,
         bool(arrays),
         partial(audit_graph, shapes=shapes, arrays=arrays, contract=contract),
-        file,
+        replace(file, gathers=gathers),
         contract.sizes,
     )
     gathers = with_rewritten(gathers, runtimes)

@@ -250,16 +250,21 @@ def _not_proved(
         sizes: The places of the open sizes.
     """
     badness_in_file: dict[tuple[str, str], int] = {}
+    excluded_in_file: set[tuple[str, str]] = set()
     for own in file.gathers.values():
         name = (own.node, own.op)
         worst = max(badness(own.range), badness_in_file.get(name, 0))
         badness_in_file[name] = worst
+        if own.range.excluded:
+            excluded_in_file.add(name)
     for gather in audited.gathers.values():
         if gather.range.state == "proved":
             continue
         index_range = gather.range
-        # The graph may not be run as it is written, so no run is known to fail.
-        if index_range.state == "invalid":
+        # The graph may not be run as it is written, so no run is known to fail. And a
+        # gather that the contract excludes fails under the contract alone.
+        is_excluded = (gather.node, gather.op) in excluded_in_file
+        if index_range.state == "invalid" or is_excluded:
             index_range = replace(index_range, state="not-proved")
         # What needs conditions beyond those of the contract is not proved.
         worst = max(badness(index_range), RANGE_STATES.index("not-proved"))

@@ -602,3 +602,21 @@ def test_a_graph_that_needs_more_than_the_contract_counts_beside_the_file() -> N
     (row,) = audit.graph_gathers
     assert (row.state, row.in_file) == ("proved-if", False)
     assert row.why.startswith("size 0 of x (n) is at least 7")
+
+
+def test_a_gather_that_the_contract_excludes_is_no_second_finding() -> None:
+    """In the graph that runs, it fails in each run under the contract."""
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+        g (float[n] x) => (float[1] small, float large)
+        <float[3] table = {0, 0, 0}, int64 three = {3}>
+        {
+            sizes = Shape (x)
+            small = Gather (table, sizes)
+            large = Gather (x, three)
+        }""")
+    audit = og.audit(model)
+    first, second = audit.gathers
+    assert (first.range.state, second.range.state) == ("proved-if", "not-proved")
+    assert audit.graph_gathers == []
+    (graph,) = audit.graphs
+    assert [row.state for row in graph.not_proved] == ["not-proved"]

@@ -85,7 +85,14 @@ def verdict(given: Truth, conclusion: Truth) -> str:
     return solve(script([given], conclusion)[0], 30).verdict
 
 
-CASES = [(name, dtype, rule) for name in GATHERS for dtype in BITS for rule in RULES]
+CASES = [
+    (name, dtype, rule)
+    for name in GATHERS
+    for dtype in BITS
+    for rule in RULES
+    # ONNX forbids other indices of GatherND, so that harden leaves the node.
+    if (name, dtype) != ("GatherND", "int32")
+]
 
 
 @pytest.mark.parametrize(("operator", "dtype", "rule"), one_quick_in(6, CASES))
