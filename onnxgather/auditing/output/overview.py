@@ -82,24 +82,21 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
 
 def _graph_lines(findings: Sequence[ModelFinding], state: str) -> Iterator[str]:
     """Yield the lines on gathers of graphs that ONNX Runtime makes, in a state."""
-    start = f"{LABELS.get(state, ''):<13}"
-    texts = list[str]()
-    for members in _alike(findings, lambda finding: finding.said):
-        texts.append(f"{start} {_named_with_others(members)}: {members[0].said}")
-    yield from _first(texts, MOST_LISTED, start)
+    label = LABELS.get(state, "")
+    texts = [*_lines_of_said(label, findings)]
+    yield from _first(texts, MOST_LISTED, f"{label:<13}")
 
 
-def _out_of_range_lines(findings: Findings) -> Iterator[str]:
+def _lines_of_said(label: str, findings: Sequence[ModelFinding]) -> Iterator[str]:
+    """Yield a line for each sentence, and what DirectML does with a wrong index."""
     for members in _alike(findings, lambda finding: finding.said):
-        yield f"OUT OF RANGE  {_named_with_others(members)}: {members[0].said}"
-        behaviour = read_by_directml(members[0].gather)
+        first = members[0]
+        yield f"{label:<13} {_named_with_others(members)}: {first.said}"
+        behaviour = ""
+        if isinstance(first, GatherFinding):
+            behaviour = read_by_directml(first.gather)
         if behaviour:
             yield f"    directml  {behaviour}"
-
-
-def _lines_of_state(label: str, findings: Findings) -> Iterator[str]:
-    for members in _alike(findings, lambda finding: finding.said):
-        yield f"{label:<13} {_named_with_others(members)}: {members[0].said}"
 
 
 def _not_proved_lines(findings: Findings) -> Iterator[str]:
@@ -131,16 +128,14 @@ def _proved_if_lines(findings: Findings) -> Iterator[str]:
         of_models = f"{count} of {number_of(len(models), 'model')}"
         yield f"proved if     {of_models}: --fail-on proved-if lists the conditions"
         return
-    texts = list[str]()
-    for members in _alike(findings, lambda finding: finding.said):
-        texts.append(f"proved if     {_named_with_others(members)}: {members[0].said}")
+    texts = [*_lines_of_said("proved if", findings)]
     yield from _first(texts, MOST_LISTED, "proved if    ")
 
 
 _LINES: dict[str, Callable[[Findings], Iterator[str]]] = {
-    "invalid": partial(_lines_of_state, "INVALID"),
-    "out-of-range": _out_of_range_lines,
-    "refused": partial(_lines_of_state, "REFUSED"),
+    "invalid": partial(_lines_of_said, "INVALID"),
+    "out-of-range": partial(_lines_of_said, "OUT OF RANGE"),
+    "refused": partial(_lines_of_said, "REFUSED"),
     "not-proved": _not_proved_lines,
     "proved-if": _proved_if_lines,
 }
