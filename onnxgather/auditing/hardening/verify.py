@@ -18,7 +18,7 @@ from onnx import helper
 from onnxgather.auditing.algebra.sizes import low_of, size_from
 from onnxgather.auditing.audit import AuditedModel, Premises, audit_model
 from onnxgather.auditing.hardening.harden import HardenedModel, hardened, not_proved
-from onnxgather.auditing.proof.contract import Condition, check_inputs
+from onnxgather.auditing.proof.contract import Condition, check_inputs, open_sizes
 from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import number_of, shown
 from onnxgather.core.descriptors.arrays import Array
@@ -213,12 +213,7 @@ def _larger_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
 
 def _open_sizes_in_order(network: Network) -> list[str]:
     """Return the names of the open sizes, the terms of a sum before the sum."""
-    names = set[str]()
-    for dimensions in network.dimensions.values():
-        for size in dimensions or ():
-            if isinstance(size, str):
-                names.add(size)
-    return sorted(names, key=lambda name: (len(name), name))
+    return sorted(open_sizes(network), key=lambda name: (len(name), name))
 
 
 def _drawn(data_type: str, shape: tuple[int, ...], random: Generator) -> Array:
