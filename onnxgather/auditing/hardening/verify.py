@@ -201,14 +201,26 @@ def _larger_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
             size = int(random.choice(LARGER_SIZES))
         if name not in limited and name.isidentifier():
             sizes[name] = size
+    count = count_of_elements(audited.network, sizes, LONGEST)
+    return sizes if count <= MOST_ELEMENTS_MADE else {}
+
+
+def count_of_elements(network: Network, sizes: Mapping[str, int], other: int) -> int:
+    """Return how many elements the inputs of a model have together.
+
+    Args:
+        network: The model.
+        sizes: The numbers of open sizes.
+        other: The number of each open size that is not among them.
+    """
     total = 0
-    for dimensions in audited.network.dimensions.values():
+    for dimensions in network.dimensions.values():
         numbers = [
-            sizes.get(size, LONGEST) if isinstance(size, str) else size
+            sizes.get(size, other) if isinstance(size, str) else size
             for size in dimensions or ()
         ]
         total += math.prod(numbers)
-    return sizes if total <= MOST_ELEMENTS_MADE else {}
+    return total
 
 
 def _open_sizes_in_order(network: Network) -> list[str]:
