@@ -7,7 +7,7 @@ so, or not at all. An output that a rule does not return has an open type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -67,15 +67,9 @@ def typed(*names: str, domain: str = MICROSOFT) -> Callable[[TypesRule], TypesRu
     return enter
 
 
-def _as(
-    operator: str,
-    call: Call,
-    inputs: Iterable[Bounds],
-    attributes: Mapping[str, object] | None = None,
-) -> OutputSizes:
+def _as(operator: str, call: Call, inputs: Iterable[Bounds]) -> OutputSizes:
     """Return the sizes of an operator of ONNX of these inputs; None if not known."""
-    given = call.attributes if attributes is None else attributes
-    operation = replace(call.operation, operator=operator, attributes=given)
+    operation = replace(call.operation, operator=operator)
     replaced = replace(call, operation=operation, inputs=tuple(inputs))
     results = list(RULES[operator](replaced, [None]))
     return results[0] if results else None
