@@ -38,6 +38,7 @@ from onnxgather.auditing.proof.contract import (
     Condition,
     Contract,
     GivenContract,
+    condition_on_size,
     expression_of,
     open_sizes,
     read_contract,
@@ -304,15 +305,8 @@ def _size_condition(network: Network, name: str, ends: object) -> Condition:
         ends = f"a number of 0 or more to one of 1 to {MOST_OF_INPUT:,}"
         rule = f"{where} must be from {ends}"
         raise OnnxGatherError(f"{rule}, got {low}:{high}")
-    input_name, dim = named[name][0]
-    return Condition(
-        of="size",
-        input=input_name,
-        dim=dim,
-        expression=name,
-        low=low,
-        high=high if high < MOST_OF_INPUT else None,
-    )
+    greatest = high if high < MOST_OF_INPUT else None
+    return condition_on_size(named, name, low, greatest)
 
 
 def audit_model(

@@ -28,6 +28,7 @@ from onnxgather.auditing.proof.contract import (
     Condition,
     Contract,
     NamedSizes,
+    condition_on_size,
     expression_of,
     open_sizes,
     sizes_given,
@@ -233,16 +234,7 @@ def _add_sizes(
             rule = f"{name} must have a size of 1 or more"
             declared.leave_out(SIZE_RANGES, f"{rule}, got VR[{low or 0}, {greatest}]")
             continue
-        input_name, dim = named[name][0]
-        condition = Condition(
-            of="size",
-            input=input_name,
-            dim=dim,
-            expression=name,
-            low=low,
-            high=high,
-        )
-        declared.add(SIZE_RANGES, condition)
+        declared.add(SIZE_RANGES, condition_on_size(named, name, low, high))
 
 
 def _ranges_in(text: str) -> dict[str, Ends] | None:

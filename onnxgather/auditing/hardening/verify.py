@@ -18,7 +18,7 @@ from onnx import helper
 from onnxgather.auditing.algebra.sizes import low_of, size_from
 from onnxgather.auditing.audit import AuditedModel, Premises, audit_model
 from onnxgather.auditing.hardening.harden import HardenedModel, hardened, not_proved
-from onnxgather.auditing.proof.contract import Condition, check_inputs
+from onnxgather.auditing.proof.contract import Condition, check_inputs, open_sizes
 from onnxgather.auditing.records import AuditedGather
 from onnxgather.core.checks import number_of, shown
 from onnxgather.core.descriptors.arrays import Array
@@ -201,24 +201,31 @@ def _larger_sizes(audited: AuditedModel, random: Generator) -> dict[str, int]:
             size = int(random.choice(LARGER_SIZES))
         if name not in limited and name.isidentifier():
             sizes[name] = size
+    count = count_of_elements(audited.network, sizes, LONGEST)
+    return sizes if count <= MOST_ELEMENTS_MADE else {}
+
+
+def count_of_elements(network: Network, sizes: Mapping[str, int], other: int) -> int:
+    """Return how many elements the inputs of a model have together.
+
+    Args:
+        network: The model.
+        sizes: The numbers of open sizes.
+        other: The number of each open size that is not among them.
+    """
     total = 0
-    for dimensions in audited.network.dimensions.values():
+    for dimensions in network.dimensions.values():
         numbers = [
-            sizes.get(size, LONGEST) if isinstance(size, str) else size
+            sizes.get(size, other) if isinstance(size, str) else size
             for size in dimensions or ()
         ]
         total += math.prod(numbers)
-    return sizes if total <= MOST_ELEMENTS_MADE else {}
+    return total
 
 
 def _open_sizes_in_order(network: Network) -> list[str]:
     """Return the names of the open sizes, the terms of a sum before the sum."""
-    names = set[str]()
-    for dimensions in network.dimensions.values():
-        for size in dimensions or ():
-            if isinstance(size, str):
-                names.add(size)
-    return sorted(names, key=lambda name: (len(name), name))
+    return sorted(open_sizes(network), key=lambda name: (len(name), name))
 
 
 def _drawn(data_type: str, shape: tuple[int, ...], random: Generator) -> Array:

@@ -7,7 +7,6 @@ with it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from onnxgather.auditing.algebra.sizes import low_of, size_from
 from onnxgather.auditing.audit import AuditedModel
 from onnxgather.auditing.hardening.verify import (
     MOST_MADE,
+    count_of_elements,
     ends_of_column,
     failure_text,
     in_range,
@@ -181,7 +181,9 @@ class _Maker:
         why = "no such inputs were found"
         tries = MOST_MADE if not sizes else MOST_MADE // 10
         for _ in range(tries):
-            if self._elements(sizes) > MOST_ELEMENTS_OF_SET:
+            # Each other size is at least 1.
+            least_count = count_of_elements(self._audited.network, sizes, 1)
+            if least_count > MOST_ELEMENTS_OF_SET:
                 return MissingSet(
                     meaning, f"more than {MOST_ELEMENTS_OF_SET:,} elements"
                 )
@@ -197,17 +199,6 @@ class _Maker:
                 return InputSet(_without(arrays, self._defaults), meaning)
             why = f"the model does not run: {failure_text(result)}"
         return MissingSet(meaning, why)
-
-    def _elements(self, sizes: Mapping[str, int]) -> int:
-        """Return how many elements inputs have at least, with some sizes given."""
-        total = 0
-        for dimensions in self._audited.network.dimensions.values():
-            numbers = [
-                sizes.get(size, 1) if isinstance(size, str) else size
-                for size in dimensions or ()
-            ]
-            total += math.prod(numbers)
-        return total
 
     def _sizes_of(self, arrays: Mapping[str, Array]) -> dict[str, int]:
         """Return the number of each open size that arrays have."""

@@ -7,7 +7,7 @@ so, or not at all. An output that a rule does not return has an open type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
@@ -67,15 +67,9 @@ def typed(*names: str, domain: str = MICROSOFT) -> Callable[[TypesRule], TypesRu
     return enter
 
 
-def _as(
-    operator: str,
-    call: Call,
-    inputs: Iterable[Bounds],
-    attributes: Mapping[str, object] | None = None,
-) -> OutputSizes:
+def _as(operator: str, call: Call, inputs: Iterable[Bounds]) -> OutputSizes:
     """Return the sizes of an operator of ONNX of these inputs; None if not known."""
-    given = call.attributes if attributes is None else attributes
-    operation = replace(call.operation, operator=operator, attributes=given)
+    operation = replace(call.operation, operator=operator)
     replaced = replace(call, operation=operation, inputs=tuple(inputs))
     results = list(RULES[operator](replaced, [None]))
     return results[0] if results else None
@@ -201,26 +195,25 @@ def _fused_mat_mul(call: Call) -> Sequence[OpenType]:
 
 @typed("FusedGemm")
 def _fused_gemm(call: Call) -> Sequence[OpenType]:
-    turns_a = call.attributes.get("transA", 0) != 0
-    turns_b = call.attributes.get("transB", 0) != 0
-    a = _turned(call.x.sizes, turns_a, False)
-    b = _turned(call.of(1).sizes, turns_b, False)
-    if a is None or b is None or len(a) != 2 or len(b) != 2:
-        return [OpenType(call.x.data_type)]
-    return [OpenType(call.x.data_type, (a[0], b[1]))]
+    return [OpenType(call.x.data_type, _gemm(call, call.of(1)))]
 
 
 @typed("QGemm")
 def _quantized_gemm(call: Call) -> Sequence[OpenType]:
+    zero = call.has(8)
+    data_type = "FLOAT" if zero is None else zero.data_type
+    return [OpenType(data_type, _gemm(call, call.of(3)))]
+
+
+def _gemm(call: Call, other: Bounds) -> OutputSizes:
+    """Return the sizes of a product of two matrices, either of which may be turned."""
     turns_a = call.attributes.get("transA", 0) != 0
     turns_b = call.attributes.get("transB", 0) != 0
     a = _turned(call.x.sizes, turns_a, False)
-    b = _turned(call.of(3).sizes, turns_b, False)
-    zero = call.has(8)
-    data_type = "FLOAT" if zero is None else zero.data_type
+    b = _turned(other.sizes, turns_b, False)
     if a is None or b is None or len(a) != 2 or len(b) != 2:
-        return [OpenType(data_type)]
-    return [OpenType(data_type, (a[0], b[1]))]
+        return None
+    return a[0], b[1]
 
 
 @typed("DynamicQuantizeMatMul", "MatMulIntegerToFloat")

@@ -35,7 +35,11 @@ from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, LOGICAL
 from onnxgather.auditing.operators.sizes_beside import sizes_beside
 from onnxgather.auditing.proof.beyond import beyond, operations_before
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
-from onnxgather.auditing.proof.contract import Condition, open_sizes
+from onnxgather.auditing.proof.contract import (
+    Condition,
+    condition_on_size,
+    open_sizes,
+)
 from onnxgather.auditing.proof.input_bounds import input_bounds
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
@@ -854,19 +858,11 @@ class Search:
                 high=constant,
             )
         # Case 2: one size, count * size + constant >= 0.
-        input_name, dimension = self._open_sizes[symbol.name][0]
         low = -(constant // count) if count > 0 or is_equal else None
         high = constant // -count if count < 0 or is_equal else None
         if is_equal and low != high:  # no integer satisfies it
             return None
-        return Condition(
-            of="size",
-            input=input_name,
-            dim=dimension,
-            expression=symbol.name,
-            low=low,
-            high=high,
-        )
+        return condition_on_size(self._open_sizes, symbol.name, low, high)
 
     def _path_to(
         self, scope: Scope, gather: Operation, with_differences: bool

@@ -489,6 +489,28 @@ def open_sizes(network: Network) -> NamedSizes:
     return sizes
 
 
+def condition_on_size(
+    sizes: NamedSizes, name: str, low: int | None, high: int | None
+) -> Condition:
+    """Return the condition that an open size is between two ends.
+
+    Args:
+        sizes: The places of the open sizes.
+        name: The name of the size.
+        low: The least number; None is an open end.
+        high: The greatest number; None is an open end.
+    """
+    input_name, dim = sizes[name][0]
+    return Condition(
+        of="size",
+        input=input_name,
+        dim=dim,
+        expression=name,
+        low=low,
+        high=high,
+    )
+
+
 def sizes_given(
     sizes: NamedSizes, shapes: Mapping[str, Sequence[int]]
 ) -> list[Condition]:
