@@ -107,11 +107,16 @@ class _Outcome(Struct, frozen=True):
 class Search:
     """Finds conditions for the gathers of a network whose bounds are known."""
 
-    def __init__(self, network: Network, ranges: Ranges) -> None:
+    def __init__(
+        self, network: Network, ranges: Ranges, given: Sequence[Condition] = ()
+    ) -> None:
+        """Keep a network, the bounds of its values, and what is given of its inputs."""
         self._network = network
         self._main = network.main
         self._ranges = ranges
         self._open_sizes = open_sizes(network)
+        self._with_numbers = [condition for condition in given if condition.also]
+        """The given conditions with numbers beside the range."""
         self.limit: str | None = None
         """The limit that ended the last search, as a clause; None if none did."""
         self._values_left = MOST_TRIED
@@ -144,7 +149,12 @@ class Search:
         if of_sizes_beside is None:
             return ()
 
-        # Case 1: the sizes alone decide.
+        # Case 1: a given condition proves it. The bounds are wider than the condition.
+        for condition in self._with_numbers:
+            if self._proves(scope, gather, condition):
+                return (condition, *of_sizes_beside)
+
+        # Case 2: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
             judged = self._judged(scope, gather, size_conditions)
@@ -153,7 +163,7 @@ class Search:
                 return ()
             return (*judged, *of_sizes_beside)
 
-        # Case 2: ranges of values prove it.
+        # Case 3: ranges of values prove it.
         for of_ranges in self._outcomes(scope, gather):
             outcome = self._with_masked(scope, gather, of_ranges)
             conditions = self._conditions_of(scope, gather, outcome)
@@ -372,16 +382,11 @@ class Search:
         path = outcome.path
         (name, intervals), *others = outcome.ranges.items()
         # Of several ranges, a number of one needs a trial with each number of another.
-        if others or len({*intervals}) > 1 or scope is not self._main:
+        if others or len({*intervals}) > 1 or path.differences:
             return outcome
-        if path.differences or self._main.types[name].data_type not in INTEGERS:
+        if not self._is_elementwise(scope, gather, path):
             return outcome
-        # Only an index that comes from one element is that number or in that range.
-        is_elementwise = all(
-            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
-            for operation in path.operations
-        )
-        if not gather.is_gather or not is_elementwise:
+        if self._main.types[name].data_type not in INTEGERS:
             return outcome
         masked: list[int] = []
         for number in self._compared_numbers(path):
@@ -395,6 +400,33 @@ class Search:
                 high = number
         also = tuple(number for number in masked if not low <= number <= high)
         return replace(outcome, ranges={name: [(low, high)]}, also=also or None)
+
+    def _is_elementwise(self, scope: Scope, gather: Operation, path: _Path) -> bool:
+        """Return whether each index of a gather comes from one element of an input.
+
+        Only then is a number of an element, or a range, that of an index too.
+        """
+        if scope is not self._main or not gather.is_gather:
+            return False
+        return all(
+            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
+            for operation in path.operations
+        )
+
+    def _proves(self, scope: Scope, gather: Operation, condition: Condition) -> bool:
+        """Return whether a condition with numbers beside its range proves a gather."""
+        path = self._path_to(scope, gather, with_differences=False)
+        name = condition.input or ""
+        is_of_path = name in path.names and condition.columns is None
+        if not is_of_path or not self._is_elementwise(scope, gather, path):
+            return False
+        low, high = condition.ends(self._ranges.sizes)
+        lowest, highest = self._limits(name)
+        own = (lowest if low is None else low, highest if high is None else high)
+        trials = [own, *((number, number) for number in condition.also or ())]
+        return all(
+            self._try(scope, gather, path, {name: [trial]}) == () for trial in trials
+        )
 
     def _compared_numbers(self, path: _Path) -> list[int]:
         """Return the numbers that values of a path may equal, in order."""

@@ -538,6 +538,18 @@ def test_only_a_model_that_replaces_a_number_is_proved_where_it_is_given(
     assert (not gather.range.conditions) == (state == "proved")
 
 
+def test_a_contract_with_a_number_and_a_size_proves_its_model() -> None:
+    # The row in place of the number asks for a size. From that size on, other
+    # conditions are wider.
+    masked = "p = Equal (ids, five)  i = Where (p, one, ids)"
+    gather = "y = GatherElements <axis = 0> (data, i)"
+    network = network_of("float[n] data, int64[4] ids", f"{masked}  {gather}")
+    assert asked(network) == "ids: 5 or -2..1, n of data.0: 2.."
+    contract = og.audit(network.proto, levels=()).contract
+    (record,) = og.audit(network.proto, assume=contract, levels=()).gathers
+    assert (record.range.state, record.range.conditions) == ("proved", ())
+
+
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
