@@ -115,8 +115,8 @@ class Search:
         self._main = network.main
         self._ranges = ranges
         self._open_sizes = open_sizes(network)
-        self._with_numbers = [condition for condition in given if condition.also]
-        """The given conditions with numbers beside the range."""
+        self._given = [condition for condition in given if condition.of == "values"]
+        """The given conditions on values."""
         self.limit: str | None = None
         """The limit that ended the last search, as a clause; None if none did."""
         self._values_left = MOST_TRIED
@@ -149,10 +149,12 @@ class Search:
         if of_sizes_beside is None:
             return ()
 
-        # Case 1: a given condition proves it. The bounds are wider than the condition.
-        for condition in self._with_numbers:
-            if self._proves(scope, gather, condition):
-                return (condition, *of_sizes_beside)
+        # Case 1: a given condition proves it, which says more than the bounds.
+        proving = self._given_that_proves(scope, gather)
+        if proving is not None:
+            return (proving, *of_sizes_beside)
+        # A limit of these few trials ends no other search.
+        self.limit = None
 
         # Case 2: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
@@ -413,20 +415,33 @@ class Search:
             for operation in path.operations
         )
 
-    def _proves(self, scope: Scope, gather: Operation, condition: Condition) -> bool:
-        """Return whether a condition with numbers beside its range proves a gather."""
+    def _given_that_proves(self, scope: Scope, gather: Operation) -> Condition | None:
+        """Return a given condition on an input that proves a gather; None without it.
+
+        Bounds have no numbers beside a range, and one end where two conditions have a
+        number and a size.
+        """
+        if not self._given:
+            return None
         path = self._path_to(scope, gather, with_differences=False)
-        name = condition.input or ""
-        is_of_path = name in path.names and condition.columns is None
-        if not is_of_path or not self._is_elementwise(scope, gather, path):
-            return False
-        low, high = condition.ends(self._ranges.sizes)
-        lowest, highest = self._limits(name)
-        own = (lowest if low is None else low, highest if high is None else high)
-        trials = [own, *((number, number) for number in condition.also or ())]
-        return all(
-            self._try(scope, gather, path, {name: [trial]}) == () for trial in trials
-        )
+        is_elementwise = self._is_elementwise(scope, gather, path)
+        for condition in self._given:
+            name = condition.input or ""
+            if name not in path.names or condition.columns is not None:
+                continue
+            is_of_integers = self._main.types[name].data_type in INTEGERS
+            if not is_of_integers or (condition.also and not is_elementwise):
+                continue
+            low, high = condition.ends(self._ranges.sizes)
+            lowest, highest = self._limits(name)
+            own = (lowest if low is None else low, highest if high is None else high)
+            trials = [own, *((number, number) for number in condition.also or ())]
+            asked = [
+                self._try(scope, gather, path, {name: [trial]}) for trial in trials
+            ]
+            if all(conditions == () for conditions in asked):
+                return condition
+        return None
 
     def _compared_numbers(self, path: _Path) -> list[int]:
         """Return the numbers that values of a path may equal, in order."""
