@@ -254,7 +254,7 @@ class _Stage:
             contract.sizes,
             not contract.no_negative,
         )
-        self._search = Search(network, self.bounds)
+        self._search = Search(network, self.bounds, contract.conditions)
 
     def range_of(self, scope: Scope, operation: Operation) -> IndexRange:
         """Return the range of an operation, from its proof and from its executions.

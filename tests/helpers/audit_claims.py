@@ -689,6 +689,7 @@ class _Check:
                     self._wrong(
                         name, f"{end} {told[end]}, but indices {reached.tolist()}"
                     )
+        # Of an invalid node no index is told.
         if is_of_the_file and told["low"] is None and told["state"] != "invalid":
             self._wrong(name, f"no index, but indices {_some(columns)}")
         for said, real in zip(_numbers(told["size"]), sizes, strict=False):

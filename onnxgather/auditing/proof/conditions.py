@@ -111,11 +111,16 @@ class _Outcome(Struct, frozen=True):
 class Search:
     """Finds conditions for the gathers of a network whose bounds are known."""
 
-    def __init__(self, network: Network, ranges: Ranges) -> None:
+    def __init__(
+        self, network: Network, ranges: Ranges, given: Sequence[Condition] = ()
+    ) -> None:
+        """Keep a network, the bounds of its values, and what is given of its inputs."""
         self._network = network
         self._main = network.main
         self._ranges = ranges
         self._open_sizes = open_sizes(network)
+        self._given = [condition for condition in given if condition.of == "values"]
+        """The given conditions on values."""
         self.limit: str | None = None
         """The limit that ended the last search, as a clause; None if none did."""
         self._values_left = MOST_TRIED
@@ -150,7 +155,14 @@ class Search:
         if of_sizes_beside is None:
             return ()
 
-        # Case 1: the sizes alone decide.
+        # Case 1: a given condition proves it, which says more than the bounds.
+        proving = self._given_that_proves(scope, gather)
+        if proving is not None:
+            return (proving, *of_sizes_beside)
+        # A limit of these few trials ends no other search.
+        self.limit = None
+
+        # Case 2: the sizes alone decide.
         size_conditions = self._size_conditions(self._ranges, scope, gather)
         if size_conditions is not None:
             judged = self._judged(scope, gather, size_conditions)
@@ -159,7 +171,7 @@ class Search:
                 return ()
             return (*judged, *of_sizes_beside)
 
-        # Case 2: ranges of values prove it.
+        # Case 3: ranges of values prove it.
         for of_ranges in self._outcomes(scope, gather):
             outcome = self._with_masked(scope, gather, of_ranges)
             conditions = self._conditions_of(scope, gather, outcome)
@@ -378,16 +390,11 @@ class Search:
         path = outcome.path
         (name, intervals), *others = outcome.ranges.items()
         # Of several ranges, a number of one needs a trial with each number of another.
-        if others or len({*intervals}) > 1 or scope is not self._main:
+        if others or len({*intervals}) > 1 or path.differences:
             return outcome
-        if path.differences or self._main.types[name].data_type not in INTEGERS:
+        if not self._is_elementwise(scope, gather, path):
             return outcome
-        # Only an index that comes from one element is that number or in that range.
-        is_elementwise = all(
-            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
-            for operation in path.operations
-        )
-        if not gather.is_gather or not is_elementwise:
+        if self._main.types[name].data_type not in INTEGERS:
             return outcome
         masked: list[int] = []
         for number in self._compared_numbers(path):
@@ -401,6 +408,46 @@ class Search:
                 high = number
         also = tuple(number for number in masked if not low <= number <= high)
         return replace(outcome, ranges={name: [(low, high)]}, also=also or None)
+
+    def _is_elementwise(self, scope: Scope, gather: Operation, path: _Path) -> bool:
+        """Return whether each index of a gather comes from one element of an input.
+
+        Only then is a number of an element, or a range, that of an index too.
+        """
+        if scope is not self._main or not gather.is_gather:
+            return False
+        return all(
+            operation.operator in ELEMENTWISE | LOGICAL and not operation.domain
+            for operation in path.operations
+        )
+
+    def _given_that_proves(self, scope: Scope, gather: Operation) -> Condition | None:
+        """Return a given condition on an input that proves a gather; None without it.
+
+        Bounds have no numbers beside a range, and one end where two conditions have a
+        number and a size.
+        """
+        if not self._given:
+            return None
+        path = self._path_to(scope, gather, with_differences=False)
+        is_elementwise = self._is_elementwise(scope, gather, path)
+        for condition in self._given:
+            name = condition.input or ""
+            if name not in path.names or condition.columns is not None:
+                continue
+            is_of_integers = self._main.types[name].data_type in INTEGERS
+            if not is_of_integers or (condition.also and not is_elementwise):
+                continue
+            low, high = condition.ends(self._ranges.sizes)
+            lowest, highest = self._limits(name)
+            own = (lowest if low is None else low, highest if high is None else high)
+            trials = [own, *((number, number) for number in condition.also or ())]
+            asked = [
+                self._try(scope, gather, path, {name: [trial]}) for trial in trials
+            ]
+            if all(conditions == () for conditions in asked):
+                return condition
+        return None
 
     def _compared_numbers(self, path: _Path) -> list[int]:
         """Return the numbers that values of a path may equal, in order."""

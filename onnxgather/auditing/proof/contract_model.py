@@ -353,7 +353,8 @@ class _Guard:
         """Return the inputs that the contract speaks of, in the order of the model.
 
         Raises:
-            OnnxGatherError: An input has the name of an output of the guard.
+            OnnxGatherError: An input has the name of an output of the guard, or no data
+                type of ONNX.
         """
         rules = self._rules
         named = {*rules.shapes, *(condition.input for condition in rules.conditions)}
@@ -362,7 +363,14 @@ class _Guard:
                 rule = "an input must not have the name of an output of the guard"
                 where = self._network.path
                 raise OnnxGatherError(f"{where}: {rule}, got {shown(name)}")
-        return [name for name in self._network.main.inputs if name in named]
+        inputs = [name for name in self._network.main.inputs if name in named]
+        for name in inputs:
+            data_type = self._network.main.types[name].data_type
+            if data_type not in NUMBERS:
+                rule = f"input {shown(name)} must have a data type of ONNX"
+                got = shown(data_type)
+                raise OnnxGatherError(f"{self._network.path}: {rule}, got {got}")
+        return inputs
 
     def _checks(self) -> tuple[list[str], list[str]]:
         """Return whether each rule holds, a BOOL of one element, and its sentence."""

@@ -538,6 +538,30 @@ def test_only_a_model_that_replaces_a_number_is_proved_where_it_is_given(
     assert (not gather.range.conditions) == (state == "proved")
 
 
+def test_a_contract_with_a_number_and_a_size_proves_its_model() -> None:
+    # The row in place of the number asks for a size. From that size on, other
+    # conditions are wider.
+    masked = "p = Equal (ids, five)  i = Where (p, one, ids)"
+    gather = "y = GatherElements <axis = 0> (data, i)"
+    network = network_of("float[n] data, int64[4] ids", f"{masked}  {gather}")
+    assert asked(network) == "ids: 5 or -2..1, n of data.0: 2.."
+    contract = og.audit(network.proto, levels=()).contract
+    (record,) = og.audit(network.proto, assume=contract, levels=()).gathers
+    assert (record.range.state, record.range.conditions) == ("proved", ())
+
+
+def test_a_contract_with_two_conditions_on_an_input_proves_its_model() -> None:
+    nodes = "y = Gather (table, ids)  z = Gather (data, ids)"
+    network = network_of("float[64] table, float[n] data, int64[4] ids", nodes, "y, z")
+    contract = og.audit(network.proto, levels=()).contract
+    assert [str(Condition(**each)) for each in contract["conditions"]] == [
+        "each value of ids is from -64 to 63",
+        "each value of ids is at least -n and at most n - 1",
+    ]
+    audit = og.audit(network.proto, assume=contract, levels=())
+    assert [record.range.state for record in audit.gathers] == ["proved", "proved"]
+
+
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [

@@ -311,6 +311,18 @@ def test_an_input_with_the_name_of_an_output_is_refused(name: str) -> None:
     )
 
 
+def test_an_input_without_a_data_type_has_no_guard() -> None:
+    model = GuardCase({"x": ("INT64", ["n"])}, (), {}).model
+    model.graph.input[0].type.tensor_type.elem_type = 99
+    contract = og.audit(model, levels=()).contract
+    with pytest.raises(og.OnnxGatherError) as caught:
+        contract_model(contract, model)
+    assert (
+        str(caught.value)
+        == "the model: input 'x' must have a data type of ONNX, got 'data type 99'"
+    )
+
+
 def test_a_guard_is_of_the_model_of_its_contract() -> None:
     one, other = (GuardCase({"x": (name, ["n"])}, (), {}) for name in ("INT8", "INT16"))
     with pytest.raises(
