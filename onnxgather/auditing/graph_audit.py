@@ -284,6 +284,10 @@ class _Stage:
         proof = replace(proof, limit=limit)
         if not conditions:
             return proof
+        proved_if = replace(proof, state="proved-if", conditions=conditions)
+        # Case: nothing is given.
+        if not self._contract.conditions:
+            return proved_if
         # What is given may be exact or not: only the ends are compared.
         ends = [replace(condition, exact=False) for condition in conditions]
         # Conditions that no input meets beside those given are judged with all others.
@@ -291,7 +295,7 @@ class _Stage:
             # Case: what is given of the inputs says so already.
             if self._contract.joined(ends) == self._contract:
                 return replace(proof, state="proved", input=None, lost=None)
-        return replace(proof, state="proved-if", conditions=conditions)
+        return proved_if
 
     def _index_out_of_range(
         self, scope: Scope, operation: Operation, state: str

@@ -26,6 +26,7 @@ from onnxgather.auditing.graph_audit import AuditedGraph, OperationKey, badness
 from onnxgather.auditing.output.text import sentence_of
 from onnxgather.auditing.proof.contract import NamedSizes
 from onnxgather.auditing.records import (
+    RANGE_STATES,
     AuditedGather,
     GraphGather,
     Runtime,
@@ -260,6 +261,8 @@ def _not_proved(
         # The graph may not be run as it is written, so no run is known to fail.
         if index_range.state == "invalid":
             index_range = replace(index_range, state="not-proved")
+        # What needs conditions beyond those of the contract is not proved.
+        worst = max(badness(index_range), RANGE_STATES.index("not-proved"))
         in_file = badness_in_file.get((gather.node, gather.op), 0)
         yield GraphGather(
             gather.node,
@@ -267,7 +270,7 @@ def _not_proved(
             gather.op,
             index_range.state,
             sentence_of(gather, sizes),
-            badness(index_range) <= in_file,
+            worst <= in_file,
         )
 
 

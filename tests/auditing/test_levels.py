@@ -567,3 +567,23 @@ def test_each_note_is_printed_once() -> None:
     Path("m.onnx").write_bytes(parser.parse_model(CUSTOM).SerializeToString())
     _, text, _ = outcome("audit m.onnx")
     assert text.count("does not open the model") == 1
+
+
+def test_a_graph_that_needs_more_than_the_contract_counts_beside_the_file() -> None:
+    """ONNX Runtime believes the size that the file declares of v."""
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+        g (float[n] x) => (float y)
+        <int64 one = {1}, int64[1] zero = {0}, int64[1] first = {1}, float[7] v>
+        {
+            v = Neg (x)
+            sizes = Shape (v)
+            size = Slice (sizes, zero, first, zero)
+            count = Squeeze (size, zero)
+            last = Sub (count, one)
+            y = Gather (x, last)
+        }""")
+    audit = og.audit(model, allow_empty=True)
+    assert audit.gathers[0].range.state == "proved-if"
+    (row,) = audit.graph_gathers
+    assert (row.state, row.in_file) == ("proved-if", False)
+    assert row.why.startswith("size 0 of x (n) is at least 7")

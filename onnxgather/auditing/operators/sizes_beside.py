@@ -133,10 +133,11 @@ def _size_of_tuples(call: Call, first_axis: int) -> SizeBeside:
     if first_axis:
         rule = f"{rule} minus {first_axis}"
     count = size_at(call.has(1), -1)
-    limit: int | None = _rank(call.x) - first_axis
+    limit: int | None = None
     # Of a ScatterND, the tuples decide which sizes the updates have.
-    if call.operator == "ScatterND" and not isinstance(count, int):
-        limit = None
+    is_open_scatter = call.operator == "ScatterND" and not isinstance(count, int)
+    if call.x.sizes is not None and not is_open_scatter:
+        limit = _rank(call.x) - first_axis
     return SizeBeside(rule, count, limit)
 
 

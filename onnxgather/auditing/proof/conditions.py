@@ -132,6 +132,8 @@ class Search:
                 for body in operation.bodies.values():
                     self._around[body] = scope, operation
         self._always_run = set(_scopes_that_run(self._main))
+        self._kept = dict[tuple[Scope, Operation], list[Coordinate]]()
+        """The coordinates of the gather whose conditions are searched."""
 
     def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
         """Return the conditions under which a gather is proved.
@@ -252,7 +254,7 @@ class Search:
         # A length may have to be more than any of these.
         least: ValueRanges = {name: [STARTS[0]] for name in names}
         is_other = False
-        for coordinate in self._ranges.coordinates(scope, gather):
+        for coordinate in self._own(scope, gather):
             name = coordinate.input.value_in(gather)
             lowest = coordinate.lowest
             if name in least and isinstance(lowest, int) and lowest > 0:
@@ -269,7 +271,7 @@ class Search:
         if not all(data_type in INTEGERS for data_type in types):
             return None
         tops: list[AnySize] = []
-        for coordinate in self._ranges.coordinates(scope, gather):
+        for coordinate in self._own(scope, gather):
             size = coordinate.size
             if not isinstance(size, Size) or in_named(size) != size:
                 continue
@@ -773,8 +775,16 @@ class Search:
         beside = sizes_beside(ranges.given(scope, gather))
         if any(size.is_outside for size in beside):
             return True
-        own = self._ranges.coordinates(scope, gather)
+        own = self._own(scope, gather)
         return beyond(ranges, scope, gather, own) is not None
+
+    def _own(self, scope: Scope, gather: Operation) -> list[Coordinate]:
+        """Return the coordinates of a gather for all inputs."""
+        # Each trial compares its own with them.
+        if (scope, gather) not in self._kept:
+            coordinates = self._ranges.coordinates(scope, gather)
+            self._kept = {(scope, gather): coordinates}
+        return self._kept[scope, gather]
 
     def _coordinates(
         self, ranges: Ranges, scope: Scope, gather: Operation
@@ -783,7 +793,7 @@ class Search:
 
         A trial with one number is no constant of the model, which may be below 0.
         """
-        own = self._ranges.coordinates(scope, gather)
+        own = self._own(scope, gather)
         from_end = {coordinate.input: coordinate.from_end for coordinate in own}
         for coordinate in ranges.coordinates(scope, gather):
             if coordinate.input.from_end and not from_end[coordinate.input]:

@@ -653,3 +653,12 @@ def test_each_call_of_a_function_has_its_sizes() -> None:
         "size 0 of j (m) is at most 2",
     ]
     assert found.unfit == ("size 0 of i must be at most size 0 of x",)
+
+
+def test_data_of_an_unknown_rank_makes_no_tuples_invalid() -> None:
+    model = written(
+        "(float[] x, int64[n, 3, 1] i) => (y) { y = GatherND <batch_dims = 1> (x, i) }"
+    )
+    # The text of a model has no form for a value whose rank is not known.
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    assert only(model).range.state == "not-proved"
