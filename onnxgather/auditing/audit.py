@@ -301,7 +301,8 @@ def _size_condition(network: Network, name: str, ends: object) -> Condition:
     low, high = _ends(where, ends)
     # A proof assumes that no size is larger, and 0 alone is given as a shape.
     if low < 0 or not 1 <= high <= MOST_OF_INPUT:
-        rule = f"{where} must be from 0 or more to a number of 1 to {MOST_OF_INPUT:,}"
+        ends = f"a number of 0 or more to one of 1 to {MOST_OF_INPUT:,}"
+        rule = f"{where} must be from {ends}"
         raise OnnxGatherError(f"{rule}, got {low}:{high}")
     input_name, dim = named[name][0]
     return Condition(

@@ -266,8 +266,9 @@ def _not_proved(
         in_file = badness_in_file.get((gather.node, gather.op), 0)
         yield GraphGather(
             gather.node,
-            f"{gather.place} at level {', '.join(row.levels)}",
+            gather.place,
             gather.op,
+            row.levels,
             index_range.state,
             sentence_of(gather, sizes),
             worst <= in_file,

@@ -50,14 +50,21 @@ class GraphGather(Struct, frozen=True):
     node: str
     """Its name in that graph; its first output if the name is empty or not unique."""
     place: str
-    """The main graph, or the path into a subgraph, with the levels of the graph."""
+    """The main graph, or the path into a subgraph."""
     op: str
+    levels: list[str]
+    """The levels of optimization that make the graph."""
     state: RangeState
     why: str
     """The sentence on it in this state: what stops the proof, or the conditions beyond
     the contract."""
     in_file: bool = False
     """Whether the file has a gather of that name and operator that is as bad."""
+
+    @property
+    def where(self) -> str:
+        """The place, with the levels."""
+        return f"{self.place} at level {', '.join(self.levels)}"
 
 
 class RuntimeGraph(Struct, frozen=True):

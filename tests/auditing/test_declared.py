@@ -419,18 +419,18 @@ def test_a_given_range_of_a_size_is_a_condition(
         ),
         (
             {"length": (-1, 16)},
-            "the size of 'length' must be from 0 or more to a number of 1 to"
-            " 268,435,456, got -1:16",
+            "the size of 'length' must be from a number of 0 or more to one of 1"
+            " to 268,435,456, got -1:16",
         ),
         (
             {"length": (0, 0)},
-            "the size of 'length' must be from 0 or more to a number of 1 to"
-            " 268,435,456, got 0:0",
+            "the size of 'length' must be from a number of 0 or more to one of 1"
+            " to 268,435,456, got 0:0",
         ),
         (
             {"length": (1, 2**28 + 1)},
-            "the size of 'length' must be from 0 or more to a number of 1 to"
-            " 268,435,456, got 1:268435457",
+            "the size of 'length' must be from a number of 0 or more to one of 1"
+            " to 268,435,456, got 1:268435457",
         ),
     ],
 )

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 from command_line import ALSO_AUDITED, outcome
+from html_page import Page
 from onnx import numpy_helper, parser
 from onnx_graphs import constant, written
 from rewritten_models import (
@@ -138,8 +139,9 @@ def test_a_gather_of_a_graph_that_runs_is_reported_beside_those_of_the_file() ->
                 "not_proved": [
                     {
                         "node": "size",
-                        "place": "main graph at level all",
+                        "place": "main graph",
                         "op": "Gather",
+                        "levels": ["all"],
                         "state": "out-of-range",
                         "why": why,
                         "in_file": False,
@@ -155,9 +157,9 @@ def test_a_gather_of_a_graph_that_runs_is_reported_beside_those_of_the_file() ->
     assert code == 1
     assert text.splitlines()[:4] == [
         "m.onnx: a wrong input can leave an axis; 1 gather: 1 proved in range; 1 more"
-        " in ONNX Runtime's graphs",
-        "shapes        on the CPU, 1 gather: 1 proved in range",
+        " not proved in ONNX Runtime's graphs",
         f"OUT OF RANGE  size (Gather, main graph at level all): {why}",
+        "shapes        on the CPU, 1 gather: 1 proved in range",
         ALSO_AUDITED,
     ]
     code, text, _ = outcome("audit m.onnx --levels none")
@@ -235,7 +237,12 @@ def test_the_exit_code_counts_what_a_graph_leaves_open() -> None:
     outcome("audit m.onnx --fail-on not-proved --write-baseline b.json")
     assert outcome("audit m.onnx --fail-on not-proved --baseline b.json")[0] == 0
     (entry,) = json.loads(Path("b.json").read_text())["findings"]
-    assert (entry["place"], entry["state"]) == ("main graph at level all", "not-proved")
+    assert (entry["place"], entry["state"]) == ("main graph", "not-proved")
+    # A finding is the same, whichever levels are audited.
+    levels = "--levels basic,extended,all"
+    command = f"audit m.onnx --fail-on not-proved {levels} --baseline b.json"
+    code, text, _ = outcome(command)
+    assert (code, text.count("NEW  ")) == (0, 0)
 
 
 def test_files_for_builds_have_what_a_graph_leaves_open() -> None:
@@ -256,7 +263,10 @@ def test_files_for_builds_have_what_a_graph_leaves_open() -> None:
     results = json.loads(Path("s.json").read_text())["runs"][0]["results"]
     assert [result["message"]["text"] for result in results] == [f"{said}: {why}"] * 2
     assert f"- **out-of-range** a.onnx: {said}: " in Path("s.md").read_text()
-    assert said in Path("p.html").read_text()
+    page = Page(Path("p.html").read_bytes())
+    assert page.texts["li"].count(f" {said}: {why}") == 2
+    census = "2 gathers: 2 proved in range; 2 more not proved in ONNX Runtime's graphs"
+    assert census in page.texts["p"]
 
 
 def test_a_large_model_is_asked_for_only_by_a_level(
@@ -340,6 +350,11 @@ def test_a_model_that_onnx_runtime_does_not_open_is_audited_by_the_file() -> Non
     reason = audited.runtime_reason or ""
     assert reason.startswith(f"ONNX Runtime {VERSION} does not open the model: ")
     assert not_judged.startswith("not judged: 1 node of own (Mine)")
+    Path("m.onnx").write_bytes(parser.parse_model(CUSTOM).SerializeToString())
+    outcome("audit m.onnx --html p.html")
+    texts = Page(Path("p.html").read_bytes()).texts["li"]
+    alone = "the file was audited by ONNX's specification alone"
+    assert any(text.startswith(f"{alone}: ONNX Runtime {VERSION}") for text in texts)
 
 
 FOLDED = """<ir_version: 8, opset_import: ["" : 17]>

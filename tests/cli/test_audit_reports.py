@@ -353,6 +353,21 @@ def test_nothing_is_hardened_in_a_model_whose_nodes_are_invalid() -> None:
     assert "providers" not in text
 
 
+def test_nothing_is_hardened_where_harden_leaves_each_node() -> None:
+    """Harden has no limit for sizes beside an axis, nor for features of trees."""
+    sizes = """(float[n, 5] d, int64[m, 3, 1] i) => (y)
+        { y = GatherND<batch_dims = 1>(d, i) }"""
+    Path("a.onnx").write_bytes(written(sizes).SerializeToString())
+    regions = """(float[1, 1, 4, 4] x, float[n, 4] boxes, int64[n] which) => (y)
+        { y = RoiAlign(x, boxes, which) }"""
+    Path("b.onnx").write_bytes(written(regions).SerializeToString())
+    for command in ("audit a.onnx", "audit b.onnx", "audit a.onnx b.onnx"):
+        text = outcome(f"{command} --levels none")[1]
+        assert "proved under conditions" in text or "proved if" in text
+        assert "onnxgather harden" not in text
+        assert f"{command} --contract" in text
+
+
 @pytest.mark.usefixtures("models")
 def test_sarif_has_rules_results_by_node_and_what_was_not_audited() -> None:
     code, text, _ = outcome("audit m --sarif -")

@@ -53,8 +53,8 @@ def test_a_declared_range_that_leaves_the_axis_ends_with_findings() -> None:
     assert (code, error) == (1, "")
     assert line_of(text, "OUT OF RANGE") == (
         "OUT OF RANGE  word (Gather, main graph): can leave its axis: the range that"
-        " the model declares of ids has 3, and the axis has 3 elements; in range if"
-        " each value of ids is from -3 to 2"
+        " the model declares of ids contains 3, and the axis has 3 elements; in range"
+        " if each value of ids is from -3 to 2"
     )
     assert line_of(text, "given") == (
         "given         by the model's metadata winml.io.inputs: each value of ids is"

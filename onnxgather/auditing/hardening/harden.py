@@ -402,7 +402,7 @@ def _left_in_graphs(audited: AuditedModel, result: HardenedModel) -> list[Left]:
     named = {(left.node, left.operator) for left in result.left}
     why = "ONNX Runtime runs another graph, which does not prove it"
     return [
-        Left(gather.place, gather.node, gather.op, why)
+        Left(gather.where, gather.node, gather.op, why)
         for gather in audited.audit_without_digest.graph_gathers
         if (gather.node, gather.op) not in named
     ]

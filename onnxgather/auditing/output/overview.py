@@ -17,7 +17,6 @@ from onnxgather.auditing.output.text import (
     cause_of,
     cause_of_all,
     given_text,
-    indices_text,
     lines,
     named,
     next_lines,
@@ -25,6 +24,7 @@ from onnxgather.auditing.output.text import (
     read_by_directml,
     run_text,
     runtime_lines,
+    said,
 )
 from onnxgather.auditing.records import AuditedGather, counted
 from onnxgather.core.checks import number_of, printable
@@ -82,11 +82,8 @@ def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
 
 def _graph_lines(findings: Sequence[ModelFinding], state: str) -> Iterator[str]:
     """Yield the lines on gathers of graphs that ONNX Runtime makes, in a state."""
-    start = f"{LABELS.get(state, ''):<13}"
-    texts = list[str]()
-    for members in _alike(findings, lambda finding: finding.said):
-        texts.append(f"{start} {_named_with_others(members)}: {members[0].said}")
-    yield from _first(texts, MOST_LISTED, start)
+    label = LABELS.get(state, "")
+    yield from _first(_lines_of_state(label, findings), MOST_LISTED, f"{label:<13}")
 
 
 def _out_of_range_lines(findings: Findings) -> Iterator[str]:
@@ -97,20 +94,23 @@ def _out_of_range_lines(findings: Findings) -> Iterator[str]:
             yield f"    directml  {behaviour}"
 
 
-def _lines_of_state(label: str, findings: Findings) -> Iterator[str]:
+def _lines_of_state(label: str, findings: Sequence[ModelFinding]) -> list[str]:
+    """Return a line for each sentence on findings."""
+    texts = list[str]()
     for members in _alike(findings, lambda finding: finding.said):
-        yield f"{label:<13} {_named_with_others(members)}: {members[0].said}"
+        texts.append(f"{label:<13} {_named_with_others(members)}: {members[0].said}")
+    return texts
 
 
 def _not_proved_lines(findings: Findings) -> Iterator[str]:
     """Yield a line for each cause; one for all sizes of a model that nodes lose."""
     texts = list[str]()
     for members in _alike(findings, _model_or_cause):
-        bounds = {indices_text(finding.gather.range) for finding in members}
+        sentences = {said(finding.gather, {}) for finding in members}
         parts = [cause_of_all([finding.gather for finding in members])]
-        # Of several bounds none stands for all.
-        if len(bounds) == 1:
-            parts.insert(0, bounds.pop())
+        # Of several sentences none stands for all.
+        if len(sentences) == 1:
+            parts.insert(0, sentences.pop())
         texts.append(f"not proved    {_named_with_others(members)}: {'; '.join(parts)}")
     yield from _first(texts, MOST_LISTED, "not proved   ")
 
@@ -131,13 +131,11 @@ def _proved_if_lines(findings: Findings) -> Iterator[str]:
         of_models = f"{count} of {number_of(len(models), 'model')}"
         yield f"proved if     {of_models}: --fail-on proved-if lists the conditions"
         return
-    texts = list[str]()
-    for members in _alike(findings, lambda finding: finding.said):
-        texts.append(f"proved if     {_named_with_others(members)}: {members[0].said}")
+    texts = _lines_of_state("proved if", findings)
     yield from _first(texts, MOST_LISTED, "proved if    ")
 
 
-_LINES: dict[str, Callable[[Findings], Iterator[str]]] = {
+_LINES: dict[str, Callable[[Findings], Iterable[str]]] = {
     "invalid": partial(_lines_of_state, "INVALID"),
     "out-of-range": _out_of_range_lines,
     "refused": partial(_lines_of_state, "REFUSED"),

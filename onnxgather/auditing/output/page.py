@@ -16,11 +16,13 @@ from typing import Any
 from onnxgather.auditing.output.findings import FinishedAudit
 from onnxgather.auditing.output.guard_code import cpp_check, javascript_check
 from onnxgather.auditing.output.text import (
+    FILE_ALONE,
     SHAPES,
     cause_of,
     given_text,
-    graph_lines,
+    in_graphs_text,
     indices_text,
+    named,
     next_commands,
     providers_of,
     read_by_directml,
@@ -66,6 +68,9 @@ _COLOURS = {state: colour for state, (colour, _) in _STATES.items()}
 
 _MEANINGS = {state: meaning for state, (_, meaning) in _STATES.items()}
 
+_ORDER = {state: number for number, state in enumerate(_STATES)}
+"""The place of each state in the page: the worst is the first."""
+
 _MOODS = {"PASS": "good", "NOT-RUN": "open"}
 """The mood of the head by its colour; it is bad with any other colour."""
 
@@ -104,7 +109,7 @@ def audit_page(audits: Mapping[str, FinishedAudit], left_out: int = 0) -> bytes:
         "title": f"{name} · onnxgather audit",
         "verdict": verdict,
         "rest": rest,
-        "census": summary(Audit(gathers)),
+        "census": summary(Audit(gathers)) + in_graphs_text(every),
         "mood": _MOODS.get(colour_of(every, left_out), "bad"),
         "models": "".join(sections),
         "providers": _providers(gathers, is_alone),
@@ -146,13 +151,34 @@ def _section_texts(
         "badge": _badge(audit.verdict, VERDICTS[audit.verdict].colour),
         "bar": _bar(audit.gathers),
         "counts": _counts(audit.gathers),
-        "notes": _listed("<li>", [*graph_lines(audit), *audit.notes], "</li>"),
+        "graphs": _graph_gathers(audit),
+        "notes": _listed("<li>", _notes(audit), "</li>"),
         "commands": _commands(path, audit),
         "gathers": _groups(path, finished, details),
         "assumes": audit.assumes,
         "given": _given(audit),
         "guards": _guards(path, audit),
     }
+
+
+def _graph_gathers(audit: Audit) -> str:
+    """Return the gathers that only graphs of ONNX Runtime leave open, as HTML."""
+    gathers = sorted(audit.graph_gathers, key=lambda gather: _ORDER[gather.state])
+    items = list[str]()
+    for gather in gathers:
+        badge = _badge(gather.state, _COLOURS[gather.state])
+        items.append(f"<li>{badge} {_text(f'{named(gather)}: {gather.why}')}</li>")
+    if not items:
+        return ""
+    return f'<ul class="notes">{"".join(items)}</ul>'
+
+
+def _notes(audit: Audit) -> list[str]:
+    """Return the notes, and why the file alone was audited, if it was."""
+    notes = list(audit.notes)
+    if audit.gathers and audit.runtime is None:
+        notes.append(f"{FILE_ALONE}: {audit.runtime_reason}")
+    return notes
 
 
 def _given(audit: Audit) -> str:
@@ -266,8 +292,7 @@ def _state(gather: AuditedGather) -> str:
 
 def _rank(gather: AuditedGather) -> tuple[int, bool]:
     """Return the place in the page: the worst first, those that compute shapes last."""
-    states = list(_COLOURS)
-    return states.index(_state(gather)), gather.shape_computation
+    return _ORDER[_state(gather)], gather.shape_computation
 
 
 def _text(text: str) -> str:
@@ -378,10 +403,10 @@ def _entry(gather: AuditedGather, sizes: NamedSizes, detail: int | None) -> str:
 
 def _reason(gather: AuditedGather, sizes: NamedSizes) -> str:
     """Return the line on a gather in its closed entry."""
-    sentence = indices_text(gather.range)
+    sentence = said(gather, sizes)
     # The conditions of a proof may be long; the opened entry shows them.
-    if gather.range.state in ("invalid", "out-of-range", "proved"):
-        sentence = said(gather, sizes)
+    if gather.range.state == "proved-if":
+        sentence = indices_text(gather.range)
     return f"{where(gather)}: {sentence}{seen_text([gather])}"
 
 

@@ -16,7 +16,13 @@ from onnxgather.auditing.graph_audit import out_of_range
 from onnxgather.auditing.operators.index_operators import INDEX_OPERATORS
 from onnxgather.auditing.output.verdict import badness_of, not_judged_text, verdict_text
 from onnxgather.auditing.proof.contract import Condition, NamedSizes
-from onnxgather.auditing.proof.index_range import NO_INPUT, GivenEnd, IndexRange, Lost
+from onnxgather.auditing.proof.index_range import (
+    NO_INPUT,
+    GivenEnd,
+    IndexRange,
+    Lost,
+    RangeState,
+)
 from onnxgather.auditing.records import (
     Audit,
     AuditedGather,
@@ -52,6 +58,9 @@ LABELS = {
 }
 """The first word of the line on a gather, by its state."""
 
+FILE_ALONE = "the file was audited by ONNX's specification alone"
+"""What is said of a model of which ONNX Runtime made no graph; the reason follows."""
+
 SHAPES = "shapes are computed on the CPU"
 """The cause of a proved gather that computes shapes."""
 
@@ -74,18 +83,20 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
         behaviour = read_by_directml(gather)
         if behaviour:
             yield f"    directml  {behaviour}"
+    yield from _graph_lines(audit, "out-of-range")
     for text in _alike(audit.refused, lambda gather: gather.refused or "", every):
         yield f"REFUSED       {text}"
     yield from _not_proved_lines(audit.not_proved, say, every)
+    yield from _graph_lines(audit, "not-proved")
     for text in _alike(audit.proved_if, say, every):
         yield f"proved if     {text}"
+    yield from _graph_lines(audit, "proved-if")
     if every:
         proved = [gather for gather in audit.gathers if _is_proved(gather)]
         for text in _alike(proved, say, every):
             yield f"proved        {text}"
     else:
         yield from _proved_lines(audit)
-    yield from graph_lines(audit)
     run = run_text(audit)
     if run:
         yield f"run           {run}"
@@ -152,8 +163,7 @@ def runtime_lines(audit: Audit) -> Iterator[str]:
     if not audit.gathers:
         return
     if audit.runtime is None:
-        alone = "the file was audited by ONNX's specification alone"
-        yield f"runtime       {alone}: {audit.runtime_reason}"
+        yield f"runtime       {FILE_ALONE}: {audit.runtime_reason}"
     for graph in audit.graphs:
         # A note says why a graph was not audited.
         if graph.refused is None:
@@ -162,12 +172,16 @@ def runtime_lines(audit: Audit) -> Iterator[str]:
             yield f"runtime       also audited: what {name} runs at level {levels}"
 
 
-def graph_lines(audit: Audit) -> Iterator[str]:
-    """Yield a line for each gather that only a graph of ONNX Runtime leaves open."""
-    for state, label in LABELS.items():
-        for gather in audit.graph_gathers:
-            if gather.state == state:
-                yield f"{label:<13} {named(gather)}: {gather.why}"
+def _graph_lines(audit: Audit, state: RangeState) -> Iterator[str]:
+    """Yield a line for each gather that only a graph of ONNX Runtime leaves open.
+
+    Args:
+        audit: The audit.
+        state: The state of the gathers.
+    """
+    for gather in audit.graph_gathers:
+        if gather.state == state:
+            yield f"{LABELS[state]:<13} {named(gather)}: {gather.why}"
 
 
 def assumption_lines(audit: Audit) -> Iterator[str]:
@@ -512,23 +526,25 @@ def _commands_of_list(
     audits: Mapping[str, Audit], named: NamedPaths
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the purpose of what may be done next with a list of models."""
-    models = [model for model, audit in audits.items() if _has_open_range(audit)]
+    conditional = [model for model, audit in audits.items() if _has_conditions(audit)]
+    limited = [model for model, audit in audits.items() if _has_limited(audit)]
+    models = dict.fromkeys([*conditional, *limited])
     if not models:
         return
     paths = " ".join(map(quote, named.models))
     # A shell that replaces a pattern names many models.
     if len(named.models) > MOST_PATHS:
         paths = "MODEL..."
-    has_conditions = any(_has_conditions(audits[model]) for model in models)
-    if has_conditions and not named.assume:
+    if conditional and not named.assume:
         yield from _contract_commands(f"onnxgather audit {paths}", "contracts", named)
     # A folder in that of the models would be hardened itself the next time.
     is_here = any(os.path.normpath(path) == os.curdir for path in named.models)
     folder = quote(os.path.join(os.pardir, "hardened") if is_here else "hardened")
-    yield (
-        "to make models in which each index stays in range, and to try them:",
-        [f"onnxgather harden {paths} -o {folder} --verify"],
-    )
+    if limited:
+        yield (
+            "to make models in which each index stays in range, and to try them:",
+            [f"onnxgather harden {paths} -o {folder} --verify"],
+        )
     worst = min(models, key=lambda model: badness_of(audits[model]))
     yield (
         "to see what is open in a model, and what would tell more; the worst first:",
@@ -536,13 +552,16 @@ def _commands_of_list(
     )
 
 
-def _has_open_range(audit: Audit) -> bool:
-    """Return whether an index of a model may be out of range."""
-    # What is invalid is left as it is, and so are sizes that do not fit.
-    return any(
-        gather.range.state != "invalid" and not gather.range.unfit
-        for gather in audit.open
-    )
+def _has_limited(audit: Audit) -> bool:
+    """Return whether `harden` limits indices of a model that may leave their axis."""
+    for gather in audit.open:
+        # Nodes that are invalid are left as they are, and sizes that may not fit.
+        if gather.range.state == "invalid" or gather.range.unfit:
+            continue
+        operator = INDEX_OPERATORS[gather.domain, gather.op]
+        if operator.hardened != "leave":
+            return True
+    return False
 
 
 def _has_conditions(audit: Audit) -> bool:
@@ -602,7 +621,7 @@ def _commands(
         )
     if _has_conditions(audit) and not named.assume:
         yield from _contract_commands(again, f"{stem}.contract.json", named)
-    if _has_open_range(audit):
+    if _has_limited(audit):
         hardened = quote(f"{stem}.hardened.onnx")
         yield (
             "to make a model in which each index stays in range, and to try it:",
@@ -621,10 +640,18 @@ def first_line(audit: Audit) -> str:
     # Of a model without gathers these counts say the verdict.
     if audit.verdict != "no-index":
         line = f"{verdict_text(audit)}; {line}"
-    in_graphs = len(audit.graph_gathers)
-    if in_graphs:
-        line = f"{line}; {in_graphs:,} more in ONNX Runtime's graphs"
-    return line + not_judged_text([audit])
+    return line + in_graphs_text([audit]) + not_judged_text([audit])
+
+
+def in_graphs_text(audits: Iterable[Audit]) -> str:
+    """Return how many gathers only graphs of ONNX Runtime leave open.
+
+    The text is the end of a sentence; it is empty if there are none.
+    """
+    count = sum(len(audit.graph_gathers) for audit in audits)
+    if not count:
+        return ""
+    return f"; {count:,} more not proved in ONNX Runtime's graphs"
 
 
 def summary(audit: Audit) -> str:
@@ -704,7 +731,10 @@ def named(gather: AuditedGather | GraphGather) -> str:
 
 def where(gather: AuditedGather | GraphGather) -> str:
     """Return the operator of a gather and where it is."""
-    return f"{gather.op}, {gather.place}"
+    place = gather.place
+    if isinstance(gather, GraphGather):
+        place = gather.where
+    return f"{gather.op}, {place}"
 
 
 def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
@@ -722,7 +752,8 @@ def _given_end(index_range: IndexRange, given: GivenEnd) -> str:
     if given.source == "tokenizer":
         end = f"the tokenizer of {given.input} has ids to {given.value}"
     elif given.source == "metadata":
-        end = f"the range that the model declares of {given.input} has {given.value}"
+        end = f"the range that the model declares of {given.input} contains"
+        end = f"{end} {given.value}"
     else:
         end = f"the range given of {given.input} contains {given.value}"
     if given.index is not None and given.index != given.value:

@@ -360,11 +360,9 @@ def test_an_index_out_of_range_is_told_once_with_what_each_provider_does() -> No
         *[f"{reads} here input[3,2]"] * 2,
         f"{reads} as DirectML checks no index.",
     ]
-    found_index = (
-        "indices[1] is 4, by the given inputs, on an axis of 4; folded or rewritten at"
-        " level all"
-    )
-    assert facts["out-of-range"] == found_index
+    found_index = "indices[1] is 4, by the given inputs, on an axis of 4"
+    # ONNX Runtime joins the second gather with the first.
+    assert facts["out-of-range"] == f"{found_index}; folded or rewritten at level all"
     assert ("class", "bad") in found.attributes
     assert found.details[0]["picture"]["outside"] == [1]
 

@@ -117,7 +117,7 @@ def with_graph(of_file: Audit, **fields: Any) -> Audit:
 def test_the_verdict_is_the_worst_of_the_file_and_of_the_graphs_that_run(
     state: RangeState, in_file: bool, expected: list[ModelVerdict]
 ) -> None:
-    row = GraphGather("fused", "main graph at level all", "Gather", state, "", in_file)
+    row = GraphGather("fused", "main graph", "Gather", ["all"], state, "", in_file)
     verdicts = [
         with_graph(audit(states), not_proved=[row]).verdict
         for states in ("proved", "proved not-proved", "exact")
