@@ -139,7 +139,7 @@ def certify(
             "webnn", for the program of `to_webnn`, which has no model.
         model: The model in the place of that one: a path, or an `onnx.ModelProto`. Its
             inputs are those named InputTensor and IndicesTensor, or PREFIXInputTensor
-            and so on, else two in this order.
+            and so on, else two in this order, or in the other one if only that fits.
         timeout: The seconds that the solver may take for the whole.
         low_halves: Whether Min, Max and Clip of INT64 compare low halves as signed, as
             the CPU provider of ONNX Runtime does before version 1.32. Without it, a

@@ -11,6 +11,7 @@ from functools import partial
 from msgspec import Struct
 
 from onnxgather.core.checks import listed, number_of, shown
+from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import (
@@ -203,11 +204,11 @@ def _compute(
     return result if isinstance(result, list) else [result]
 
 
-def tensor_names(main: Scope) -> tuple[str, str, str]:
+def tensor_names(main: Scope, desc: Descriptor) -> tuple[str, str, str]:
     """Return the names of InputTensor, IndicesTensor and OutputTensor in a model.
 
     They are found by these names with a common prefix, as `to_onnx` gives them, else by
-    their order.
+    their order. IndicesTensor comes first where only that order fits the descriptor.
 
     Raises:
         OnnxGatherError: It is not clear which they are.
@@ -230,8 +231,22 @@ def tensor_names(main: Scope) -> tuple[str, str, str]:
             number = number_of(count, what)
             rule = f"the model must have {number}, or have names of to_onnx"
             raise OnnxGatherError(f"{rule}, got {listed(names, 4) or 'none'}")
+    if not _fit(main, inputs, desc) and _fit(main, inputs[::-1], desc):
+        inputs = inputs[::-1]
     data_name, indices_name = inputs
     return data_name, indices_name, outputs[0]
+
+
+def _fit(main: Scope, names: Sequence[str], desc: Descriptor) -> bool:
+    """Return whether inputs may be InputTensor and IndicesTensor, in this order."""
+    try:
+        for name, tensor in zip(
+            names, (desc.input_tensor, desc.indices_tensor), strict=True
+        ):
+            shape_in_model(main, name, tensor)
+    except OnnxGatherError:
+        return False
+    return True
 
 
 def without_leading_ones(shape: Sequence[int], rank: int) -> Sequence[int]:
@@ -246,6 +261,7 @@ def shape_in_model(main: Scope, name: str, tensor: TensorDesc) -> Sequence[int]:
     """Return the shape that a tensor of a descriptor has as an input of a model.
 
     A size of the model may be open, and leading ones of the descriptor may be missing.
+    BOOL is UINT8 in a descriptor.
 
     Raises:
         OnnxGatherError: The input has another type.
@@ -255,7 +271,8 @@ def shape_in_model(main: Scope, name: str, tensor: TensorDesc) -> Sequence[int]:
     shape: Sequence[int] = tensor.array_shape
     if actual.sizes is not None:
         shape = without_leading_ones(shape, len(actual.sizes))
-    if actual.data_type != wanted.data_type or not actual.admits(shape):
+    data_type = "UINT8" if actual.data_type == "BOOL" else actual.data_type
+    if data_type != wanted.data_type or not actual.admits(shape):
         rule = f"{shown(name)} of the model must be {wanted}"
         raise OnnxGatherError(f"{rule}, got {actual}")
     return shape
@@ -271,11 +288,12 @@ def claims(
     """
     desc = formula.desc
     network = read_network(model)
-    data_name, indices_name, output_name = tensor_names(network.main)
+    data_name, indices_name, output_name = tensor_names(network.main, desc)
     shape = shape_in_model(network.main, data_name, desc.input_tensor)
     index_shape = shape_in_model(network.main, indices_name, desc.indices_tensor)
     main = read_network(network, {data_name: shape, indices_name: index_shape}).main
-    dtype = desc.input_tensor.data_type.numpy
+    dtype = main.types[data_name].dtype
+    assert dtype is not None  # as it is that of the descriptor
     index_dtype = desc.indices_tensor.data_type.numpy
 
     def data_element(place: Place) -> Moved:

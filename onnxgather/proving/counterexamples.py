@@ -186,9 +186,11 @@ def _differing(
         raise UndecidedError(rule) from None
     main = network.main
     desc = formula.desc
-    data_name, indices_name, output_name = tensor_names(main)
+    data_name, indices_name, output_name = tensor_names(main, desc)
     shape = shape_in_model(main, data_name, desc.input_tensor)
     index_shape = shape_in_model(main, indices_name, desc.indices_tensor)
+    is_of_truths = main.types[data_name].data_type == "BOOL"
+    ensure(not is_of_truths, "data of BOOL, which do not count")
     feeds = _zeros(inputs)
     feeds[indices_name] = indices.reshape(index_shape)
     output_number = [*outputs].index(output_name)

@@ -357,6 +357,7 @@ def _rotary_of_images(place: tuple[int, ...], **attributes: Any) -> IndexModel:
         domain=MICROSOFT,
         place=place,
         constants=tables,
+        fixed=True,
         mrope_section=[2, 1, 1],
         num_heads=heads,
         rotary_embedding_dim=width,

@@ -190,3 +190,40 @@ def test_an_output_without_leading_ones_is_compared_by_its_elements() -> None:
         "refuted: where IndicesTensor is 0 and InputTensor counts from 1 to 127 over"
         " and over, OutputTensor must be float32 [3], got float32 [2]"
     )
+
+
+def model_of(inputs: str, nodes: str, data_type: str = "float") -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => ({data_type}[2] y)'
+        f" {{ {nodes} }}"
+    )
+
+
+GATHER_OF_THREE = descriptor("GATHER: FLOAT32 3, INT64 2, FLOAT32 2, 0, 1")
+
+
+def test_indices_may_be_the_first_input() -> None:
+    model = model_of("int64[2] i, float[3] d", "y = Gather(d, i)")
+    assert str(certify(GATHER_OF_THREE, "error", model=model)) == "proved"
+    certified = certify(GATHER_OF_THREE, "zero", model=model)
+    assert certified.counterexample is not None
+    assert (certified.state, certified.counterexample.found) == ("refuted", "an error")
+    # Where both orders fit, the data comes first.
+    desc = descriptor("GATHER: INT64 2, INT64 2, INT64 2, 0, 1")
+    for inputs, state in (("d, int64[2] i", "proved"), ("i, int64[2] d", "refuted")):
+        model = model_of(f"int64[2] {inputs}", "y = Gather(d, i)", "int64")
+        assert certify(desc, "error", model=model).state == state
+
+
+def test_truths_are_the_bytes_of_a_descriptor() -> None:
+    desc = og.from_onnx("Gather", ("BOOL", [3]), ("INT64", [2]))
+    assert desc.input_tensor.data_type.name == "UINT8"
+    right = model_of("bool[3] d, int64[2] i", "y = Gather(d, i)", "bool")
+    assert str(certify(desc, "error", model=right)) == "proved"
+    wrong = model_of("bool[3] d, int64[2] i", "n = Not(d) y = Gather(n, i)", "bool")
+    assert str(certify(desc, "error", model=wrong)) == (
+        "undecided: arithmetic with the elements of InputTensor"
+    )
+    # No run shows what a solver finds.
+    certified = certify(desc, "zero", model=right)
+    assert str(certified) == "undecided: data of BOOL, which do not count"

@@ -110,12 +110,14 @@ class IndexInput(Struct, frozen=True):
 
 
 class SizeRule(Struct, frozen=True):
-    """A rule that sizes of an input must be sizes of another input."""
+    """A rule that sizes of an input must be sizes of another input, or a number."""
 
     input: int
     """The position of the input."""
-    other: int
+    other: int = 0
     """The position of the other input."""
+    number: int | None = None
+    """The number that a size must be; None where it must be one of the other input."""
     dims: Literal[
         "one",
         "each",

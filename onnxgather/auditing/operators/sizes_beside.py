@@ -112,10 +112,15 @@ def _size_beside(call: Call, rule: SizeRule, dim: int, other_dim: int) -> SizeBe
     if other_dim < 0:
         other_dim += _rank(other)
     size = f"size {dim} of {names[rule.input]}"
+    limit_text = f"size {other_dim} of {names[rule.other]}"
+    limit = size_at(other, other_dim)
+    if rule.number is not None:
+        limit_text = str(rule.number)
+        limit = rule.number
     return SizeBeside(
-        f"{size} {verb} size {other_dim} of {names[rule.other]}",
+        f"{size} {verb} {limit_text}",
         size_at(call.has(rule.input), dim),
-        size_at(other, other_dim),
+        limit,
         not rule.at_most,
         rule.may_be_one,
     )

@@ -73,6 +73,15 @@ def test_an_index_input_of_a_type_that_onnx_forbids_makes_its_node_invalid(
     assert fails(changed, {**made.inputs, made.which: array.astype(bool)})
 
 
+OTHER_SIZES = {
+    "ScatterND",
+    "RotaryEmbedding",
+    "EmbedLayerNormalization",
+    "GroupQueryAttention",
+}
+"""Operators that take indices of one more rank, but with other sizes."""
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_an_index_input_of_another_rank_makes_its_node_invalid(name: str) -> None:
     made = MODELS[name]
@@ -91,8 +100,14 @@ def test_an_index_input_of_another_rank_makes_its_node_invalid(name: str) -> Non
     else:  # the operator takes indices of such a rank
         (gather,) = og.audit(changed, levels=()).gathers
         assert gather.range.state != "invalid"
+        if not made.opens:  # these check no rank on other providers
+            assert made.op in ("RemovePadding", "TorchEmbedding")
+        elif made.op not in OTHER_SIZES:
+            assert not fails(changed, {**made.inputs, made.which: array})
         return
     assert rule_of(changed) == wanted
+    if IS_OLD and made.op == "Attention":  # it does not read the lengths
+        return
     assert fails(changed, {**made.inputs, made.which: array})
 
 

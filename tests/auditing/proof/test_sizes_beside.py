@@ -132,6 +132,15 @@ float[2, 1, 4] x, float[2, 1, 3, 4] p, int32[1, 2, n] i: size 2 of i (n) is 3
         (x, x, x, , , p, p, past, beams, i)
 float[n, 2, 8] x, int64[1] i:
     y = com.microsoft.RotaryEmbedding <num_heads = 2> (x, i, c, c)
+float[4, n, 1] x, int32[m] i: m is n
+    a, y = com.microsoft.DynamicQuantizeLSTM <hidden_size = 1>
+        (x, q4, q4, , i, , , , f1, z1, f1, z1)
+float[4, n, 1] x, int32[m] i, float[k, 2, 1] memory: m is n and k is n
+    a, y = com.microsoft.AttnLSTM <hidden_size = 1>
+        (x, w5, w4, , i, , , , w, w, w2, memory)
+float[4, n, 1] x, float[k, 2, 1] memory, int32[m] i: k is n and m is n
+    a, y = com.microsoft.AttnLSTM <hidden_size = 1>
+        (x, w5, w4, , , , , , w, w, w2, memory, i)
 """
 """Inputs and the conditions on sizes, and the node."""
 
@@ -145,6 +154,14 @@ float[n, 1, 2, 4] h, float[n, 1, 6, 4] x, int64[m] i: m is n
 float[n, 1, 32] h, float[n, 1, 16] x, float[n, 1, 9, 16] p, int32[m] i: m is n
     y, a, b = com.microsoft.GroupQueryAttention
         <num_heads = 2, kv_num_heads = 1> (h, x, x, p, p, i, total)
+float[n, 2, 8] x, int64[3, m, 2] i: m is n
+    y = com.microsoft.MRotaryEmbedding
+        <num_heads = 2, mrope_section = [1, 1, 0]> (x, i, c, c)
+float[2, 2, n, 4] x, int64[3, 2, m] i: m is n
+    y = com.microsoft.MRotaryEmbedding <mrope_section = [1, 1, 0]> (x, i, c, c)
+float[2, 2, 8] x, int64[n, 2, 2] i: size 0 of i (n) is 3
+    y = com.microsoft.MRotaryEmbedding
+        <num_heads = 2, mrope_section = [1, 1, 0]> (x, i, c, c)
 float[2, 1, 32] h, float[2, 1, 16] x, float[2, 1, 9, 16] p, int32[2] i, float[9, 8] s,
     int64[n, 1] j: size 0 of j (n) is 2
     y, a, b = com.microsoft.GroupQueryAttention
@@ -161,6 +178,9 @@ uint8[4, 2] q = {0, 0, 0, 0, 0, 0, 0, 0}, uint8[2] g = {0, 0}, float f = {1},
 uint8 z = {0},
 int32 total = {1}, int32[1] past = {1}, int32[1] beams = {2}, int32[2] two = {2, 2},
 float[4, 2] t = {0, 0, 0, 0, 0, 0, 0, 0}, float[2] r = {0, 0},
+float[1] f1 = {1}, uint8[1] z1 = {0}, uint8[1, 1, 4] q4 = {0, 0, 0, 0},
+int32[2] lengths = {0, 0}, float[1, 1] w2 = {1},
+float[1, 4, 2] w5 = {1, 1, 1, 1, 1, 1, 1, 1},
 float[1, 1, 1] w = {1}, float[1, 3, 1] w3 = {1, 1, 1}, float[1, 4, 1] w4 = {1, 1, 1, 1},
 float[4, 2] c = {1, 1, 1, 1, 1, 1, 1, 1}, int64[1, 2, 1] one_row = {0, 0},
 int64[1] at_0 = {0}, int64[1] far = {9999}, int64[1] by_2 = {2}
@@ -203,6 +223,8 @@ def asked(gather: AuditedGather) -> str:
 
 def feeds_of(model: onnx.ModelProto) -> Iterator[Feeds]:
     """Inputs of all shapes, whose indices are in range."""
+    # The lengths of an AttnLSTM are at least 1.
+    index = int(model.graph.node[0].op_type == "AttnLSTM")
     types = {each.name: each.type.tensor_type for each in model.graph.input}
     dims = {name: [*each.shape.dim] for name, each in types.items()}
     open_names = sorted(
@@ -214,7 +236,7 @@ def feeds_of(model: onnx.ModelProto) -> Iterator[Feeds]:
         for name, each in types.items():
             shape = [sizes.get(dim.dim_param, dim.dim_value) for dim in dims[name]]
             dtype = onnx.helper.tensor_dtype_to_np_dtype(each.elem_type)
-            feeds[name] = np.zeros(shape, dtype)
+            feeds[name] = np.full(shape, index, dtype)
         yield feeds
 
 
@@ -458,6 +480,21 @@ float[2, 1, 32] h, float[2, 1, 16] x, float[2, 1, 9, 16] p, int32[2] i, float[9,
     y, a, b = com.microsoft.GroupQueryAttention
         <num_heads = 2, kv_num_heads = 1, do_rotary = 1>
         (h, x, x, p, p, i, total, s, s, j)
+float[2, 1, 32] h, float[2, 1, 16] x, float[2, 1, 9, 16] p,
+    int32[n] i: proved-if, size 0 of i (n) is 1
+    y, a, b = com.microsoft.GroupQueryAttention
+        <num_heads = 2, kv_num_heads = 1> (h, x, x, p, p, lengths, i)
+float[n, 1, 32] x, float[n, 2, 62, 16] p, int32[1, 5] e, int32[m, 8] c, int32[k] t,
+    int32[j] i: proved-if, size 0 of c (m) is 1 and size 0 of t (k) is 1 and j is n!
+    y, a, b = com.microsoft.SparseAttention
+        <num_heads = 2, kv_num_heads = 2, sparse_block_size = 16>
+        (x, x, x, p, p, e, c, t, i)
+float16[t, 16] x, float16[4, 16, 1, 16] p, int32[4] e, int32[n] q, int32[m, 2] c,
+    int32[k] i: proved-if, m is n! and k is t!
+    y = com.microsoft.PagedAttention
+        <num_heads = 1, kv_num_heads = 1> (x, x, x, p, p, e, q, c, , , i)
+float[n, 3, 4] x, int32[m] i: proved-if, m is n!
+    y, a, b, longest = com.microsoft.RemovePadding (x, i)
 """
 """Inputs, the state and the conditions on sizes, of which an exact one has a `!`."""
 
