@@ -82,6 +82,10 @@ OTHER_SIZES = {
 """Operators that take indices of one more rank, but with other sizes."""
 
 
+ADDED_LATER = {("com.microsoft", "MRotaryEmbedding"), ("com.microsoft", "GatherPacked")}
+"""The operators that ONNX Runtime 1.24.4 lacks."""
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_an_index_input_of_another_rank_makes_its_node_invalid(name: str) -> None:
     made = MODELS[name]
@@ -100,7 +104,10 @@ def test_an_index_input_of_another_rank_makes_its_node_invalid(name: str) -> Non
     else:  # the operator takes indices of such a rank
         (gather,) = og.audit(changed, levels=()).gathers
         assert gather.range.state != "invalid"
-        if not made.opens:  # these check no rank on other providers
+        key = made.row.domain, made.op
+        if IS_OLD and key in ADDED_LATER:
+            assert key not in schema_types()
+        elif not made.opens:  # these check no rank on other providers
             assert made.op in ("RemovePadding", "TorchEmbedding")
         elif made.op not in OTHER_SIZES:
             assert not fails(changed, {**made.inputs, made.which: array})
@@ -271,6 +278,9 @@ def schema_types() -> dict[tuple[str, str], list[Any]]:
 def test_the_types_of_index_inputs_are_those_of_the_definitions() -> None:
     schemas = schema_types()
     for key, row in INDEX_OPERATORS.items():
+        if IS_OLD and key in ADDED_LATER:
+            assert key not in schemas
+            continue
         for given in row.inputs:
             if given.is_attribute:
                 continue
