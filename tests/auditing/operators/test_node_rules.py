@@ -297,8 +297,11 @@ def test_the_types_of_index_inputs_are_those_of_the_definitions() -> None:
             names = {
                 name.removeprefix("tensor(").removesuffix(")").upper() for name in types
             }
-            # The definition has no such input, which models have all the same.
-            if key[1] == "QEmbedLayerNormalization" and given.name == "position_ids":
+            # The definition has no such input, which models have all the same; or it
+            # was added later.
+            is_later = IS_OLD and given.name == "slot_mapping"
+            is_undefined = given.name == "position_ids" and key[1].startswith("QEmbed")
+            if is_later or is_undefined:
                 assert not names
                 continue
             assert names == {*given.types}, (key, given.name)
