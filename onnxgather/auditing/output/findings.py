@@ -179,12 +179,11 @@ class Baseline(Struct, frozen=True):
                     entry = replace(entry, reason=known_entry.reason)
                 counts = state in _ALWAYS_COUNTED or state in counted
                 is_known = known_entry is not None
-                finding = ModelFinding(model, gather, sentence, entry, counts, is_known)
+                facts = (sentence, entry, counts, is_known)
                 if isinstance(gather, AuditedGather):
-                    finding = GatherFinding(
-                        model, gather, sentence, entry, counts, is_known
-                    )
-                findings.append(finding)
+                    findings.append(GatherFinding(model, gather, *facts))
+                else:
+                    findings.append(ModelFinding(model, gather, *facts))
             findings_by_gather.append(findings)
         return findings_by_gather
 
