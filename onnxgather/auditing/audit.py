@@ -306,7 +306,7 @@ def _size_condition(network: Network, name: str, ends: object) -> Condition:
         rule = f"{where} must be from {ends}"
         raise OnnxGatherError(f"{rule}, got {low}:{high}")
     greatest = high if high < MOST_OF_INPUT else None
-    return condition_on_size(named, name, low, greatest)
+    return condition_on_size(name, named[name][0], low, greatest)
 
 
 def audit_model(

@@ -234,7 +234,7 @@ def _add_sizes(
             rule = f"{name} must have a size of 1 or more"
             declared.leave_out(SIZE_RANGES, f"{rule}, got VR[{low or 0}, {greatest}]")
             continue
-        declared.add(SIZE_RANGES, condition_on_size(named, name, low, high))
+        declared.add(SIZE_RANGES, condition_on_size(name, named[name][0], low, high))
 
 
 def _ranges_in(text: str) -> dict[str, Ends] | None:

@@ -16,7 +16,7 @@ from onnxgather.auditing.operators.index_operators import Coordinate, given_indi
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Operation, Scope, taken
 
-MOST_BEFORE = 200
+MOST_OPERATIONS = 200
 """Nothing is tried for an operation with more operations than this before it."""
 
 _REARRANGING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
@@ -141,7 +141,7 @@ def operations_before(
         if producer is not None and producer not in before:
             before.add(producer)
             waiting.extend(taken(producer))
-        if len(before) > MOST_BEFORE:
+        if len(before) > MOST_OPERATIONS:
             return None
     return [operation for operation in scope.operations if operation in before]
 

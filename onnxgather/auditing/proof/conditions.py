@@ -33,7 +33,11 @@ from onnxgather.auditing.algebra.sizes import AnySize, Size, in_named, low_of, s
 from onnxgather.auditing.operators.index_operators import Coordinate, given_indices
 from onnxgather.auditing.operators.output_bounds import ELEMENTWISE, LOGICAL
 from onnxgather.auditing.operators.sizes_beside import sizes_beside
-from onnxgather.auditing.proof.beyond import beyond, operations_before
+from onnxgather.auditing.proof.beyond import (
+    MOST_OPERATIONS,
+    beyond,
+    operations_before,
+)
 from onnxgather.auditing.proof.columns import ColumnDifference, difference_of
 from onnxgather.auditing.proof.contract import (
     Condition,
@@ -43,9 +47,6 @@ from onnxgather.auditing.proof.contract import (
 from onnxgather.auditing.proof.input_bounds import input_bounds
 from onnxgather.auditing.proof.ranges import Ranges
 from onnxgather.core.model.network import Network, Operation, Scope, taken
-
-MOST_OPERATIONS = 200
-"""No ranges are tried for a gather with more operations than this before it."""
 
 MOST_TRIED = 30_000
 """After so many computed values no more trials of a gather begin."""
@@ -909,7 +910,9 @@ class Search:
         high = constant // -count if count < 0 or is_equal else None
         if is_equal and low != high:  # no integer satisfies it
             return None
-        return condition_on_size(self._open_sizes, symbol.name, low, high)
+        return condition_on_size(
+            symbol.name, self._open_sizes[symbol.name][0], low, high
+        )
 
     def _path_to(
         self, scope: Scope, gather: Operation, with_differences: bool

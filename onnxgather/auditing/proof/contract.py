@@ -490,17 +490,17 @@ def open_sizes(network: Network) -> NamedSizes:
 
 
 def condition_on_size(
-    sizes: NamedSizes, name: str, low: int | None, high: int | None
+    name: str, place: tuple[str, int], low: int | None, high: int | None
 ) -> Condition:
     """Return the condition that an open size is between two ends.
 
     Args:
-        sizes: The places of the open sizes.
         name: The name of the size.
+        place: An input that has it, and the dimension.
         low: The least number; None is an open end.
         high: The greatest number; None is an open end.
     """
-    input_name, dim = sizes[name][0]
+    input_name, dim = place
     return Condition(
         of="size",
         input=input_name,
@@ -522,15 +522,8 @@ def sizes_given(
             if dim >= len(shape):
                 continue
             number = shape[dim]
-            condition = Condition(
-                of="size",
-                input=input_name,
-                dim=dim,
-                expression=name,
-                low=number,
-                high=number,
-            )
-            conditions.append(condition)
+            place = (input_name, dim)
+            conditions.append(condition_on_size(name, place, number, number))
             break  # the first given dimension of a size is enough
     return conditions
 
