@@ -49,10 +49,21 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The rules of Gather, GatherElements and GatherND."""
     holds: Mapping[str, str] = {}
     """Data types, and those in which the runtime holds them, by numpy's names."""
+    holds_data: bool = True
+    """Whether the data of a gather are held so, too, and not the indices alone."""
     inputs: Conversion = "low-bits"
     """What becomes of a number of an input that the type does not hold."""
     casts: Conversion = "low-bits"
     """What becomes of a number in a Cast that the type does not hold."""
+    casts_inputs_whole: bool = False
+    """Whether a Cast of an input of the model reads it before it is held in another
+    type."""
+    sums_in_floats: bool = False
+    """Whether ReduceSum adds integers in FLOAT32 and converts the sum to INT32 as
+    processors of x86 do: a sum that INT32 does not hold becomes the least INT32."""
+    floats: Conversion | None = None
+    """nearest: a float that the type does not hold becomes the nearest finite one, and
+    so does infinity. None: it becomes infinity, as IEEE 754 says."""
     returns_held: bool = False
     """Whether outputs have the type in which they are held."""
     quiets_nans: bool = False
@@ -139,6 +150,9 @@ class _Machine(NamedTuple):
             return array
         if how == "nearest" and held.kind in "iu":
             return _nearest(array, held)
+        if self.arithmetic.floats == "nearest" and held.kind == "f":
+            ends = np.finfo(held)
+            array = np.clip(array, ends.min, ends.max)
         with np.errstate(all="ignore"):
             converted = array.astype(held)
         if self.arithmetic.quiets_nans and held.kind == "f":
@@ -166,15 +180,21 @@ def _output(
 ) -> Array:
     """Return the output of a graph on a machine."""
     values: dict[str, Array] = {"": np.empty(0)}
+    data_name = graph.input[0].name
     for name, array in inputs.items():
         how = machine.arithmetic.inputs
-        values[name] = machine.held(array, array.dtype, how)
+        values[name] = array
+        if machine.arithmetic.holds_data or name != data_name:
+            values[name] = machine.held(array, array.dtype, how)
     for initializer in graph.initializer:
         array = numpy_helper.to_array(initializer)
         how = machine.arithmetic.casts
         values[initializer.name] = machine.held(array, array.dtype, how)
     for node in graph.node:
         operands = [values[name] for name in node.input]
+        # Case: an input that is converted before it is held in another type.
+        if machine.arithmetic.casts_inputs_whole and node.op_type == "Cast":
+            operands = [inputs.get(node.input[0], operands[0])]
         values[node.output[0]] = _OPERATORS[node.op_type](machine, node, operands)
     (output,) = graph.output
     array = values[output.name]
@@ -234,10 +254,17 @@ def _concat(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Arr
     return np.concatenate(operands, _number(node, "axis", 0))
 
 
-def _reduce_sum(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+def _reduce_sum(
+    machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]
+) -> Array:
     array, axes = operands
     keeps = bool(_number(node, "keepdims", 1))
     along = tuple(int(axis) for axis in axes)
+    if machine.arithmetic.sums_in_floats and array.dtype.kind in "iu":
+        total = array.astype(np.float32).sum(axis=along, keepdims=keeps)
+        least = np.iinfo(np.int32).min
+        is_held = (total >= least) & (total < -float(least))
+        return np.where(is_held, total, least).astype(array.dtype)
     return array.sum(axis=along, keepdims=keeps, dtype=array.dtype)
 
 
@@ -342,12 +369,17 @@ def _read(
         size = data.shape[axis]
         index = values.astype(np.int64)
         is_negative = (index < 0) & (index >= -size)
-        is_outside = (index < -size) | (index >= size)
+        if rule.negative == "from-the-end":
+            index = np.where(index < 0, index + size, index)
+            is_negative = np.zeros(index.shape, bool)
+        is_outside = ((index < 0) | (index >= size)) & ~is_negative
         for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
             if how == "zero":
                 is_zero |= chosen
-            elif how != "address":
-                index = np.where(chosen, _MEANT[how](index, size), index)
+            elif how == "modulo":
+                index = np.where(chosen, index % max(size, 1), index)
+            elif how == "clamp":
+                index = np.where(chosen, np.clip(index, 0, max(size - 1, 0)), index)
         offsets += index * strides[axis]
     is_beyond = (offsets < 0) | (offsets >= data.size)
     zero = np.zeros((), data.dtype)
@@ -358,25 +390,6 @@ def _read(
     output = np.where(is_beyond, beyond, output)
     return np.where(is_zero, zero, output)
 
-
-def _from_the_end(index: Array, size: int) -> Array:
-    return index + size
-
-
-def _modulo(index: Array, size: int) -> Array:
-    return index % max(size, 1)
-
-
-def _clamp(index: Array, size: int) -> Array:
-    return np.clip(index, 0, max(size - 1, 0))
-
-
-_MEANT: Mapping[str, Callable[[Array, int], Array]] = {
-    "from-the-end": _from_the_end,
-    "modulo": _modulo,
-    "clamp": _clamp,
-}
-"""The index that a runtime reads in place of one that is negative or out of range."""
 
 _OPERATORS: Mapping[str, _Operator] = {
     "Add": _elementwise(np.add),

@@ -95,9 +95,9 @@ class CasePattern(_Pattern, frozen=True):
     """The operators of the cases, such as GATHER_ND; of forbidden nodes by ONNX's
     names, such as GatherND. The value of a case must be in this array, as in every
     array of a pattern."""
-    node: tuple[str, ...] | None = None
-    """ONNX's names of the gathers in the models that the lane was given, such as
-    GatherND. A GATHER_ND may be lowered to Gather."""
+    gathers: frozenset[str] | None = None
+    """ONNX's names of gathers; the model that the lane was given contains one of them.
+    A GATHER_ND may be lowered to Gather."""
     indices: frozenset[str] | None = None
     """What the values of the indices are like, as `INDEX_VALUES` names it; one of them
     must be so."""
@@ -193,13 +193,15 @@ class Known(
                 f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
             ) from None
 
-    def is_about(self, case: Case | CaseResult, lane: LaneInfo, node: str = "") -> bool:
+    def is_about(
+        self, case: Case | CaseResult, lane: LaneInfo, gathers: tuple[str, ...] = ()
+    ) -> bool:
         """Return whether the known difference is about a case on a lane.
 
         Args:
             case: The case.
             lane: The lane.
-            node: As `Result.node`.
+            gathers: As `Result.gathers`.
         """
         if lane.provider != self.provider:
             return False
@@ -207,7 +209,7 @@ class Known(
             return False
         if self.beside is not None and self.beside not in lane.versions:
             return False
-        facts = _CaseFacts(case, node)
+        facts = _CaseFacts(case, gathers)
         return any(pattern.fits(facts) for pattern in self.cases)
 
     def explains(self, result: Result, returned: LaneOutput) -> bool:
@@ -276,9 +278,9 @@ INDEX_VALUES: Mapping[str, tuple[int, int]] = {
 class _CaseFacts:
     """What the pattern of an entry reads of a case on a lane."""
 
-    def __init__(self, case: Case | CaseResult, node: str) -> None:
+    def __init__(self, case: Case | CaseResult, gathers: tuple[str, ...]) -> None:
         self._case = case
-        self.node = node
+        self.gathers = gathers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._case, name, None)
@@ -394,7 +396,7 @@ def explained(
     replace = msgspec.structs.replace
     returned = LaneOutput(case, info, output)
     for entry in known:
-        if not entry.is_about(case, info, result.node):
+        if not entry.is_about(case, info, result.gathers):
             continue
         # Case 1: the result is wrong as the entry says.
         if entry.explains(result, returned):

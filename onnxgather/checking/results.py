@@ -225,9 +225,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
     those of the case."""
-    node: str = ""
-    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
-    empty where it runs no ONNX model."""
+    gathers: tuple[str, ...] = ()
+    """ONNX's names of the gathers in the model that the lane was given, such as
+    GatherND; empty where it runs no ONNX model."""
 
     @property
     def bare_rule(self) -> str:

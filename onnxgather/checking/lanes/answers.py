@@ -83,8 +83,8 @@ class AnswersLane:
 
     def answer(self, case: Case) -> Answer:
         """Return the answer to a case."""
-        node = question_of(case, "portable").node
-        answer = replace(self._answer_to(case.name), node=node)
+        gathers = question_of(case, "portable").gathers
+        answer = replace(self._answer_to(case.name), gathers=gathers)
         needs_valid = isinstance(case, DescriptorCase) and case.must_refuse
         if not needs_valid or answer.kind is AnswerKind.BROKEN:
             return answer

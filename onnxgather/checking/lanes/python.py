@@ -216,7 +216,7 @@ class ModelLane:
             substitute,
             library,
         )
-        answer = replace(answer, node=question.node)
+        answer = replace(answer, gathers=question.gathers)
         if substitute is not None:
             answer = replace(answer, given_as=substitute.given_as)
         if case.model is not None and library and answer.output is not None:
@@ -498,10 +498,9 @@ class Question(NamedTuple):
     """How often each operator is in the model."""
 
     @property
-    def node(self) -> str:
-        """As `Result.node`."""
-        names = [name for name in self.operators if name in GATHER_NODES]
-        return " ".join(names)
+    def gathers(self) -> tuple[str, ...]:
+        """As `Result.gathers`."""
+        return tuple(name for name in GATHER_NODES if name in self.operators)
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:

@@ -208,7 +208,7 @@ def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         "CPUExecutionProvider must run a node, but none is left to run",
         how="folded",
         detail="none is left to run",
-        node="Gather",
+        gathers=("Gather",),
     )
 
 
@@ -477,7 +477,7 @@ def test_an_answer_of_a_lane_whose_interpreter_is_not_there(tmp_path: Path) -> N
         reason,
         how=Breakdown.NOT_STARTED,
         detail="No such file or directory",
-        node="Gather",
+        gathers=("Gather",),
     )
 
 
@@ -493,10 +493,10 @@ class InferenceSession(InferenceSession):
     lane = stub(tmp_path, change)
     lane.start()
     assert lane.answer(pair()) == Answer(
-        AnswerKind.REFUSED, "no such type", node="Gather"
+        AnswerKind.REFUSED, "no such type", gathers=("Gather",)
     )
     assert lane.answer(pair().wrapped_in()) == Answer(
-        AnswerKind.FAILED, "no memory", ("Gather",), node="Gather"
+        AnswerKind.FAILED, "no memory", ("Gather",), gathers=("Gather",)
     )
     lane.close()
 
@@ -618,7 +618,7 @@ def test_a_worker_that_breaks_the_protocol_costs_its_case(
         nonsense,
         how=Breakdown.NONSENSE,
         detail=detail,
-        node="Gather",
+        gathers=("Gather",),
     )
     assert lied(tmp_path, lie) == expected
 
@@ -682,7 +682,10 @@ def test_an_ended_lane_starts_no_other_worker(tmp_path: Path) -> None:
     lane.start()
     lane.close()
     assert lane.answer(pair()) == Answer(
-        AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED, node="Gather"
+        AnswerKind.BROKEN,
+        "the worker was ended",
+        how=Breakdown.CLOSED,
+        gathers=("Gather",),
     )
 
 
