@@ -274,9 +274,10 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
-            finding = _finding(lane, result)
-            if finding is not None:
-                results_of.setdefault(finding, []).append((case, result))
+            for entry, run in case.runs_of(result):
+                finding = _finding(lane, run)
+                if finding is not None:
+                    results_of.setdefault(finding, []).append((entry, run))
     entries = [*before, *starmap(_entry, results_of.items())]
     entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
     return entries
@@ -288,7 +289,7 @@ def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
     has_not_run = (
         result.state == "NOT-RUN"
         and lane.required
-        and result.kind is not ResultKind.NOT_STARTED
+        and result.kind not in (ResultKind.NOT_STARTED, ResultKind.UNPROVED)
     )
     if not (is_wrong or has_not_run):
         return None

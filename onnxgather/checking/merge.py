@@ -9,9 +9,10 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from onnxgather.checking.judge import with_beside
 from onnxgather.checking.known_differences import Known, explained
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Report, Result
+from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
@@ -92,8 +93,8 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
         results: list[Result] = []
         for lane, result in zip(report.lanes, case.results, strict=True):
             # No known difference explains a lane that did not start.
-            if result.known is None and lane.not_run is None:
-                result = explained(result, case, lane, known)
+            if lane.not_run is None:
+                result = _with_known(result, case, lane, known)
             results.append(result)
         case = replace(case, results=tuple(results))
         # Only a case that passed on every lane has an example in place of evidence.
@@ -101,6 +102,21 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
             case = replace(case, evidence=case.example, example=None)
         cases.append(case)
     return replace(report, cases=cases)
+
+
+def _with_known(
+    result: Result, case: CaseResult, lane: LaneInfo, known: Sequence[Known]
+) -> Result:
+    """Return a result whose runs known differences explain."""
+    itself, *others = result.runs
+    # No known difference explains a refusal that proves nothing.
+    if itself.known is None and itself.kind is not ResultKind.UNPROVED:
+        itself = explained(itself, case, lane, known)
+    for beside in others:
+        if beside.known is None:
+            beside = explained(beside, case.beside, lane, known)
+        itself = with_beside(itself, beside)
+    return itself
 
 
 def _distinct(items: Iterable[T]) -> list[T]:

@@ -28,11 +28,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, allowed_beside
-from onnxgather.checking.judge import KINDS, judge, result_of, with_wrong_first
+from onnxgather.checking.cases import Case, DescriptorCase, case_beside
+from onnxgather.checking.judge import judge, result_of, with_beside, with_wrong_first
 from onnxgather.checking.known_differences import Known, explained, known_differences
 from onnxgather.checking.lanes import check_paths, open_lanes, split_lanes
-from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
+from onnxgather.checking.lanes.lane import (
+    CASE_TIMEOUT,
+    Answer,
+    AnswerKind,
+    Lane,
+    LaneInfo,
+)
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import check_choice, check_name, mapping
 from onnxgather.core.descriptors.arrays import Array
@@ -401,6 +407,8 @@ def ask(
 ) -> _Judged:
     """Run a case on a lane; return the result, and the lane's output if it is wrong.
 
+    The valid case beside a case that must be refused runs, too.
+
     Args:
         case: The case.
         lane: The lane, started.
@@ -413,8 +421,6 @@ def ask(
 
     answer = with_wrong_first(case, lane.answer(case))
     result = judge(case, info, answer)
-    if isinstance(case, NodeCase) and result.state == "PASS":
-        result = _proved_refusal(case, lane, info, result)
     wrong_output = None
     if result.state == "DIFF":
         wrong_output = answer.output
@@ -423,26 +429,14 @@ def ask(
         result = _run_again(case, lane, result, wrong_output)
     if known is None:
         known = known_differences()
-    return explained(result, case, info, known), wrong_output
+    result = explained(result, case, info, known)
 
-
-def _proved_refusal(
-    case: NodeCase, lane: Lane, info: LaneInfo, refusal: Result
-) -> Result:
-    """Return the refusal of a forbidden node if the lane runs an allowed node.
-
-    Otherwise the lane may refuse every node of the operator, and the refusal proves
-    nothing.
-    """
-    allowed = allowed_beside(case)
-    result = judge(allowed, info, lane.answer(allowed))
-    if result.state == "PASS":
-        return refusal
-    rule = "refused, but an allowed node of the kind does not run either"
-    kind = ResultKind.UNPROVED
-    state, _ = KINDS[kind]
-    reason = f"{rule}: {result.reason}"
-    return replace(result, kind=kind, state=state, reason=reason, nodes=())
+    valid = case_beside(case)
+    # Case: the case need not be refused, or the lane does not run it.
+    if valid is None or answer.by_directml or answer.kind is AnswerKind.NOT_RUN:
+        return result, wrong_output
+    beside, _ = ask(valid, lane, info, known)
+    return with_beside(result, beside), wrong_output
 
 
 def _run_again(case: Case, lane: Lane, result: Result, output: Array) -> Result:
