@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.judge import with_beside
-from onnxgather.checking.known_differences import Known, explained
+from onnxgather.checking.known_differences import Known, explained, with_fixed
 from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.repro.plan import rebuilt
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
@@ -67,7 +69,7 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
         made=max(report.made for report in every),
         machine="; ".join(_distinct(report.machine for report in every)),
         lanes=tuple(_lane(parts, number) for number in range(len(first.lanes))),
-        cases=_cases_in_order(parts),
+        cases=with_fixed(_cases_in_order(parts)),
         invalid=_distinct(invalid),
         unusable=_distinct(unusable),
         planned=sum(report.planned for report in every),
@@ -96,27 +98,36 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
             if lane.not_run is None:
                 result = _with_known(result, case, lane, known)
             results.append(result)
-        case = replace(case, results=tuple(results))
-        # Only a case that passed on every lane has an example in place of evidence.
-        if any(result.state != "PASS" for result in results) and case.example:
-            case = replace(case, evidence=case.example, example=None)
-        cases.append(case)
-    return replace(report, cases=cases)
+        cases.append(replace(case, results=tuple(results)))
+    return replace(report, cases=[*map(_with_evidence, with_fixed(cases))])
+
+
+def _with_evidence(case: CaseResult) -> CaseResult:
+    """Return a case whose evidence is there unless it passed on every lane."""
+    # Only a case that passed on every lane has an example in place of evidence.
+    if any(result.state != "PASS" for result in case.results) and case.example:
+        return replace(case, evidence=case.example, example=None)
+    return case
 
 
 def _with_known(
-    result: Result, case: CaseResult, lane: LaneInfo, known: Sequence[Known]
+    result: Result, entry: CaseResult, lane: LaneInfo, known: Sequence[Known]
 ) -> Result:
     """Return a result whose runs known differences explain."""
-    itself, *others = result.runs
-    # No known difference explains a refusal that proves nothing.
-    if itself.known is None and itself.kind is not ResultKind.UNPROVED:
-        itself = explained(itself, case, lane, known)
-    for beside in others:
-        if beside.known is None:
-            beside = explained(beside, case.beside, lane, known)
-        itself = with_beside(itself, beside)
-    return itself
+    facts = entry.runs_of(result)
+    cases: list[Case | CaseResult | None] = [facts_of_run for facts_of_run, _ in facts]
+    if entry.evidence is not None:
+        case = rebuilt(entry, "the report")
+        cases = [case, case_beside(case)]
+    runs: list[Result] = []
+    for case, (facts_of_run, run) in zip(cases, facts, strict=False):
+        # No known difference explains a refusal that proves nothing.
+        is_open = run.known is None and run.kind is not ResultKind.UNPROVED
+        if case is not None and is_open:
+            output = facts_of_run.output_of(lane.name)
+            run = explained(run, case, lane, known, output)
+        runs.append(run)
+    return reduce(with_beside, runs)
 
 
 def _distinct(items: Iterable[T]) -> list[T]:

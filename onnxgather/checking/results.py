@@ -221,8 +221,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The state of the case itself without the file of known differences, where that
     explains it."""
     known: str | None = None
-    """What the file of known differences says, where the case itself is KNOWN or FIXED.
-    A sentence for people."""
+    """What the file of known differences says, where the case itself is KNOWN or FIXED;
+    and in the report of a part of the cases, where the case itself is right and the
+    file says that it is wrong. A sentence for people."""
     of_descriptor: bool = False
     """Whether the lane ran the descriptor of the case's model, and not the model: it
     runs no ONNX models."""
@@ -233,6 +234,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
     those of the case."""
+    node: str = ""
+    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
+    empty where it runs no ONNX model."""
 
     @property
     def bare_rule(self) -> str:
@@ -320,11 +324,14 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """The output of the reference; absent where the case must be refused."""
     got: dict[str, Blob] = {}
     """The outputs of the lanes that did not pass, by the names of the lanes."""
+    got_beside: dict[str, Blob] = {}
+    """Likewise the outputs for the valid case beside a case that must be refused."""
 
     @property
     def blobs(self) -> list[Blob]:
         """All arrays."""
-        blobs = [self.data, self.indices, self.expected, *self.got.values()]
+        outputs = [*self.got.values(), *self.got_beside.values()]
+        blobs = [self.data, self.indices, self.expected, *outputs]
         return [blob for blob in blobs if blob is not None]
 
     @property
@@ -333,14 +340,21 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(len(blob.data) for blob in self.blobs) + len(self.model or b"")
 
     @classmethod
-    def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
+    def of(
+        cls,
+        case: Case,
+        got: Mapping[str, Array],
+        got_beside: Mapping[str, Array] | None = None,
+    ) -> Evidence | None:
         """Return the evidence of a case; None if its arrays are too large.
 
         Args:
             case: The case.
             got: The outputs of the lanes that did not pass, by the names of the lanes.
+            got_beside: Likewise those for the valid case beside it.
         """
-        arrays = [case.data, case.indices, *got.values()]
+        got_beside = got_beside or {}
+        arrays = [case.data, case.indices, *got.values(), *got_beside.values()]
         descriptor = None
         node = None
         model = None
@@ -364,6 +378,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
             model,
             expected,
             {lane: Blob.of(array) for lane, array in got.items()},
+            {lane: Blob.of(array) for lane, array in got_beside.items()},
         )
 
 
@@ -414,11 +429,21 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def beside(self) -> CaseResult:
         """The valid case beside this one, which must be refused, without results."""
+        entry = replace(self, name=f"beside/{self.name}", in_range=True)
         # Case: a node that ONNX forbids.
         if self.in_range:
             allowed = allowed_beside(self.operator, self.data_type, self.wrapped)
-            return CaseResult.of(allowed, (), {})
-        return replace(self, name=f"beside/{self.name}", in_range=True, results=())
+            entry = CaseResult.of(allowed, (), {})
+        evidence = self.evidence
+        if evidence is not None:
+            evidence = replace(evidence, got=evidence.got_beside)
+        return replace(entry, results=(), evidence=evidence)
+
+    def output_of(self, lane: str) -> Array | None:
+        """Return the output of a lane that did not pass, if the report has it."""
+        if self.evidence is None or lane not in self.evidence.got:
+            return None
+        return self.evidence.got[lane].array()
 
     def runs_of(self, result: Result) -> list[tuple[CaseResult, Result]]:
         """Return the runs of a result of this case, each beside its case."""
@@ -435,7 +460,11 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(
-        cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]
+        cls,
+        case: Case,
+        results: tuple[Result, ...],
+        got: Mapping[str, Array],
+        got_beside: Mapping[str, Array] | None = None,
     ) -> CaseResult:
         """Return the results of a case, with evidence or with an example.
 
@@ -445,6 +474,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
             case: The case.
             results: One per lane.
             got: The outputs of the lanes that did not pass, by the names of the lanes.
+            got_beside: Likewise those for the valid case beside it.
         """
         # The facts have the names of the case's own attributes.
         names = [name for name in cls.__struct_fields__ if hasattr(case, name)]
@@ -454,7 +484,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
         evidence = None
         example = None
         if any(result.state != "PASS" for result in results):
-            evidence = Evidence.of(case, got)
+            evidence = Evidence.of(case, got, got_beside)
         elif case.data.nbytes + case.indices.nbytes <= LARGEST_EXAMPLE:
             example = Evidence.of(case, got)
         return cls(**facts, results=results, evidence=evidence, example=example)

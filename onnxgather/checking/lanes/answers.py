@@ -14,10 +14,12 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 from numpy.lib import format as npy
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo, RuntimeName
+from onnxgather.checking.lanes.python import question_of
 from onnxgather.core.checks import LONGEST_SHOWN, listed, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import FileFormatError
@@ -82,8 +84,9 @@ class AnswersLane:
     def answer(self, case: Case) -> Answer:
         """Return the answer to a case."""
         folder = self._folder / self._folder_of_case[case.name]
+        node = question_of(case, "portable").node
         try:
-            return _answer_in(folder)
+            return replace(_answer_in(folder), node=node)
         except NoAnswerError as error:
             return Answer.none(error)
         except OSError as error:

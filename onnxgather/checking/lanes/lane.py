@@ -76,6 +76,8 @@ class Answer(msgspec.Struct, frozen=True):
     again: Array | None = None
     """Of RAN on a lane that runs each case twice, over other free memory: the second
     output."""
+    node: str = ""
+    """As `Result.node`."""
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:

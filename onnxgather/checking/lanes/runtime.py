@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, smallest_case
 from onnxgather.checking.lanes import adapter_program
@@ -27,6 +28,7 @@ from onnxgather.checking.lanes.lane import (
     LaneInfo,
 )
 from onnxgather.checking.lanes.python import (
+    Question,
     interpreter,
     question_of,
     target_of_lane,
@@ -174,6 +176,10 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
+        return replace(self._answered(case, question), node=question.node)
+
+    def _answered(self, case: Case, question: Question) -> Answer:
+        """Have the runtime answer the question of a case."""
         try:
             result = self._worker.run(question.model, case.name, question.inputs)
         except NoAnswerError as error:
