@@ -130,6 +130,7 @@ class Adapter:
         Where both outputs are the same, the answer has one.
         """
         model = blobs[: request["model"]]
+        described = request["inputs"]
         outputs: list[Any] = []
         first_output: Any = None
         loaded: Any = None
@@ -142,8 +143,8 @@ class Adapter:
                 kind = "not_given" if self._is_not_given(error) else "refused"
                 return {kind: self._text(error)}
             try:
-                inputs = self._inputs(request["inputs"], blobs, pattern)
-                output = self._run(loaded, inputs)
+                # No name keeps the inputs, whose memory is then filled again.
+                output = self._run(loaded, self._inputs(described, blobs, pattern))
             except Exception as error:
                 if not self._is_not_given(error):
                     raise

@@ -189,11 +189,13 @@ class RuntimeLane:
             return Answer(AnswerKind.NOT_RUN, reason, detail=str(error))
         if isinstance(result, str):
             return Answer(AnswerKind.REFUSED, result)
-        if result.ran is not None:
+        answer = _answer(result, case.must_refuse)
+        # What ran before a right refusal is proved by the valid case beside it.
+        is_refusal = case.must_refuse and answer.kind is AnswerKind.FAILED
+        if result.ran is not None and not is_refusal:
             fault = self._fault_of_ran(result.ran, question.operators)
             if fault is not None:
                 return fault
-        answer = _answer(result, case.must_refuse)
         if case.must_refuse and answer.kind is AnswerKind.RAN:
             self._renew_worker()
         return answer

@@ -50,11 +50,7 @@ function resultList(found) {
       {},
       badge(r.state),
       make("strong", {}, r.lane),
-      make(
-        "div",
-        {},
-        r.runs.flatMap(runParagraphs),
-      ),
+      make("div", {}, r.runs.flatMap(runParagraphs)),
     ),
   );
   if (passed.length)
