@@ -395,15 +395,15 @@ def smallest_case(operator: str, data_type: str) -> DescriptorCase:
     return DescriptorCase(operator, desc, data, indices, "error")
 
 
-def allowed_beside(case: NodeCase) -> DescriptorCase:
+def allowed_beside(operator: str, data_type: str, wrapped: bool) -> DescriptorCase:
     """Return the smallest allowed case with a forbidden node's operator and data type.
 
     A provider that runs it proves that it refuses the forbidden node for its broken
     rule.
     """
-    allowed = smallest_case(case.operator, case.data_type)
-    allowed = replace(allowed, name=_name_beside(case.operator, case.data_type))
-    if case.wrapped:
+    allowed = smallest_case(operator, data_type)
+    allowed = replace(allowed, name=_name_beside(operator, data_type))
+    if wrapped:
         return allowed.wrapped_in()
     return allowed
 
@@ -425,7 +425,7 @@ def case_beside(case: Case) -> DescriptorCase | None:
     A refusal counts only if the provider gives the right answer to this case.
     """
     if isinstance(case, NodeCase):
-        return allowed_beside(case)
+        return allowed_beside(case.operator, case.data_type, case.wrapped)
     if not case.must_refuse:
         return None
     zeros = np.zeros_like(case.indices)
