@@ -96,9 +96,9 @@ class CasePattern(_Pattern, frozen=True):
     """The operators of the cases, such as GATHER_ND; of forbidden nodes by ONNX's
     names, such as GatherND. The value of a case must be in this array, as in every
     array of a pattern."""
-    node: tuple[str, ...] | None = None
-    """ONNX's names of the gathers in the models that the lane was given, such as
-    GatherND. A GATHER_ND may be lowered to Gather."""
+    node: frozenset[str] | None = None
+    """ONNX's names of gathers, such as GatherND; one of them must be in the model that
+    the lane was given. A GATHER_ND may be lowered to Gather."""
     indices: frozenset[str] | None = None
     """What the values of the indices are like, as `INDEX_VALUES` names it; one of them
     must be so."""
@@ -266,6 +266,7 @@ def _is_within(version: str | None, versions: str) -> bool:
 
 INDEX_VALUES: Mapping[str, tuple[int, int]] = {
     "negative": (-(2**63), -1),
+    "beyond 2^24": (2**24 + 1, 2**64),
     "beyond INT32": (2**31, 2**64),
     "below INT32": (-(2**63), -(2**31) - 1),
     "beyond UINT32": (2**32, 2**64),
@@ -279,7 +280,7 @@ class _CaseFacts:
 
     def __init__(self, case: Case | CaseResult, node: str) -> None:
         self._case = case
-        self.node = node
+        self.node = frozenset(node.split())
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._case, name, None)
