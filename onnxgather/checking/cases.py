@@ -395,27 +395,28 @@ def smallest_case(operator: str, data_type: str) -> DescriptorCase:
     return DescriptorCase(operator, desc, data, indices, "error")
 
 
-def allowed_beside(operator: str, data_type: str, wrapped: bool) -> DescriptorCase:
+def allowed_beside(case: NodeCase) -> DescriptorCase:
     """Return the smallest allowed case with a forbidden node's operator and data type.
 
     A provider that runs it proves that it refuses the forbidden node for its broken
     rule.
     """
-    allowed = smallest_case(operator, data_type)
-    allowed = replace(allowed, name=_name_beside(operator, data_type))
-    if wrapped:
+    allowed = smallest_case(case.operator, case.data_type)
+    allowed = replace(allowed, name=name_beside(case.operator, case.data_type))
+    if case.wrapped:
         return allowed.wrapped_in()
     return allowed
 
 
-def _name_beside(operator: str, data_type: str) -> str:
+def name_beside(operator: str, data_type: str) -> str:
+    """Return the name of the allowed case beside forbidden nodes."""
     return f"beside/{operator}/{data_type}".lower()
 
 
 def is_beside_nodes(case: DescriptorCase) -> bool:
     """Return whether a case is the allowed node beside forbidden nodes."""
     operator = FACTS[case.operator].onnx
-    return case.name == _name_beside(operator, case.data_type)
+    return case.name == name_beside(operator, case.data_type)
 
 
 def case_beside(case: Case) -> DescriptorCase | None:
@@ -425,7 +426,7 @@ def case_beside(case: Case) -> DescriptorCase | None:
     A refusal counts only if the provider gives the right answer to this case.
     """
     if isinstance(case, NodeCase):
-        return allowed_beside(case.operator, case.data_type, case.wrapped)
+        return allowed_beside(case)
     if not case.must_refuse:
         return None
     zeros = np.zeros_like(case.indices)

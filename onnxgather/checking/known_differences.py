@@ -268,6 +268,7 @@ def _is_within(version: str | None, versions: str) -> bool:
 
 INDEX_VALUES: Mapping[str, tuple[int, int]] = {
     "negative": (-(2**63), -1),
+    "beyond 2^24": (2**24 + 1, 2**64),
     "beyond INT32": (2**31, 2**64),
     "below INT32": (-(2**63), -(2**31) - 1),
     "beyond UINT32": (2**32, 2**64),

@@ -16,12 +16,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import (
-    Case,
-    DescriptorCase,
-    ForbiddenNode,
-    allowed_beside,
-)
+from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, name_beside
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
@@ -429,15 +424,14 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def beside(self) -> CaseResult:
         """The valid case beside this one, which must be refused, without results."""
-        entry = replace(self, name=f"beside/{self.name}", in_range=True)
+        name = f"beside/{self.name}"
         # Case: a node that ONNX forbids.
         if self.in_range:
-            allowed = allowed_beside(self.operator, self.data_type, self.wrapped)
-            entry = CaseResult.of(allowed, (), {})
+            name = name_beside(self.operator, self.data_type)
         evidence = self.evidence
         if evidence is not None:
             evidence = replace(evidence, got=evidence.got_beside)
-        return replace(entry, results=(), evidence=evidence)
+        return replace(self, name=name, in_range=True, results=(), evidence=evidence)
 
     def output_of(self, lane: str) -> Array | None:
         """Return the output of a lane that did not pass, if the report has it."""

@@ -260,6 +260,11 @@ def test_what_ran_for_valid_indices_counts_where_others_are_refused(
     )
 
 
+def test_a_message_that_is_no_utf_8_is_that_of_the_runtime(tmp_path: Path) -> None:
+    fails = RAN_OF_RUN.format(fault=r"raise ValueError('caf\udce9')")
+    assert told(lane_on(tmp_path, fails)) == [("ERROR", r"planted failed: caf\udce9")]
+
+
 def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
     assert told(lane_on(tmp_path), pair(9, 0)) == [
         (
