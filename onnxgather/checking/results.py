@@ -261,9 +261,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     @property
     def deciding(self) -> Result:
         """The run of which the state is that of the result."""
-        if self.alone is None:
-            return self.runs[0]
-        return self.runs[1]
+        if self.alone is None or self.beside is None:
+            return self
+        return self.beside
 
     @property
     def is_wrong(self) -> bool:
