@@ -33,6 +33,7 @@ from onnxgather.checking.lanes import (
     open_lanes,
 )
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
+from onnxgather.checking.lanes.plugins import is_package
 from onnxgather.checking.lanes.python import interpreter
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import MACHINE
@@ -49,6 +50,7 @@ from onnxgather.core.execution.providers import (
     SYSTEM,
     Provider,
     find_provider,
+    plugin_provider,
 )
 from onnxgather.core.model.write import VERSION
 
@@ -108,7 +110,7 @@ class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
             return [f"  {self.info.name}: does not start: {self.info.not_run}"]
         line = f"  {self.info.name}: starts"
         version = self.info.versions.get(self.info.provider)
-        if version:  # of another runtime; those of ONNX Runtime are above
+        if version:  # of another runtime or a plugin; those of ONNX Runtime are above
             line += f", version {version}"
         if self.info.devices:
             line += f" on {', '.join(self.info.devices)}"
@@ -190,11 +192,12 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         if info.meant is not None:
             python = argument_text(self.python)
             return f"onnxgather doctor --lane {info.meant}={python}"
-        provider = find_provider(info.provider)
+        provider = plugin_provider(info.provider)
         # Without ONNX Runtime a plugin library is of no use yet.
         library = plugins.get(info.name) if self.listed else None
         if library:
-            is_installed = os.path.exists(library)
+            # A package has said where its library is.
+            is_installed = is_package(library) or os.path.exists(library)
         else:
             # A listed provider may lack the libraries that an extra, such as cuda's,
             # brings.
@@ -344,8 +347,12 @@ def examine(
     python: str = sys.executable,
     timeout: float = CASE_TIMEOUT,
     adapters: Mapping[str, str] = {},
+    provider_options: Mapping[str, Mapping[str, str]] = {},
+    devices: Mapping[str, str] = {},
 ) -> Checkup:
     """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
+
+    With plugins only the lanes that are named are tried.
 
     Args:
         pythons: The interpreters of lanes that run in another environment, or shared
@@ -355,6 +362,8 @@ def examine(
         python: The interpreter of this environment.
         timeout: Seconds that an environment, and then each gather, may take.
         adapters: The files of adapters of one's own, by the names of their lanes.
+        provider_options: As of `open_lanes`.
+        devices: As of `open_lanes`.
 
     Raises:
         ProviderError: The name of a lane is no provider's.
@@ -370,15 +379,27 @@ def examine(
     # A runtime with an adapter of one's own is not tried with the one that is here.
     named = {*adapters}
     for name, path in paths.items():
-        # A plugin does not stand for the provider that is listed.
-        if name not in plugins and interpreter(path) == python:
+        if interpreter(path) == python:
             named.add(base_of(name))
-    names = list(dict.fromkeys([*lanes_set_up(), *paths]))
+    names = [*paths]
+    if not plugins:
+        names = list(dict.fromkeys([*lanes_set_up(), *paths]))
     lanes = list[OpenedLane]()
     if names:
-        lanes = open_lanes(names, paths, plugins, timeout=timeout, adapters=adapters)
+        lanes = open_lanes(
+            names,
+            paths,
+            plugins,
+            timeout=timeout,
+            adapters=adapters,
+            provider_options=provider_options,
+            devices=devices,
+        )
 
-    own = examine_environment(python, timeout, named)
+    if plugins:
+        own = look_at(python, timeout)
+    else:
+        own = examine_environment(python, timeout, named)
     tried = {python: [*own.providers]}
     for lane in lanes:
         tried.setdefault(lane.place, []).append(_tried(lane))
@@ -392,8 +413,8 @@ def examine(
     of_environments = [each.findings(plugins) for each in environments]
     findings = [*chain.from_iterable(of_environments)]
     kernels = ""
-    # Case: another interpreter has kernels of its own, which are not asked.
-    if python == sys.executable:
+    # Another interpreter has kernels of its own, which are not asked.
+    if python == sys.executable and not plugins:
         kernels, are_broken = try_kernels(timeout)
         if are_broken:
             findings.append(Finding(f"native kernels: {kernels}"))

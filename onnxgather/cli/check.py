@@ -516,9 +516,9 @@ def merge_command(
 ) -> int:
     """Make one report of those that `check --shard K/N --json=FILE` wrote.
 
-    The lanes of all must agree in name, provider, versions and target. Where shards are
-    missing, the report of the others is written, and the exit code is 2. Otherwise it
-    is the exit code that the whole check would have had.
+    The lanes of all must agree in name, provider, versions, target, options and device.
+    Where shards are missing, the report of the others is written, and the exit code is
+    2. Otherwise it is the exit code that the whole check would have had.
     """
     from onnxgather.checking.merge import merge, with_known
     from onnxgather.checking.report_files import known_from, open_report

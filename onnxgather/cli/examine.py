@@ -44,14 +44,20 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     """Examine this Python environment, and others given as lanes.
 
     Says which wheels own the module onnxruntime and which providers run a gather, and
-    gives the commands that mend what is wrong.
+    gives the commands that mend what is wrong. With --plugin it tries only the lanes
+    that are named.
     """
     from onnxgather.checking.doctor import examine
 
     lanes.check_paths()
     outputs.check_writable()
     checkup = examine(
-        lanes.pythons, lanes.plugins, timeout=lanes.timeout, adapters=lanes.adapters
+        lanes.pythons,
+        lanes.plugins,
+        timeout=lanes.timeout,
+        adapters=lanes.adapters,
+        provider_options=lanes.provider_options,
+        devices=lanes.devices,
     )
     batch = Batch(prints=False)
     is_printed = outputs.write_json(batch, checkup)
@@ -76,7 +82,9 @@ class ReproOptions(NamedTuple):
     lane: tuple[str, str | None] | None
     """The name and the path of the lane."""
     plugin: str | None
-    """The library that brings the lane's provider."""
+    """The library that brings the lane's provider, or the package that has it."""
+    provider_options: dict[str, dict[str, str]]
+    devices: dict[str, str]
     adapters: dict[str, str]
     """The files of adapters, by the names of their lanes."""
     wrap: bool
@@ -111,8 +119,12 @@ class Suspect(NamedTuple):
 @arguments.file(
     "--plugin",
     metavar="[NAME=]LIBRARY",
-    help="The library that brings the lane's provider; NAME is the lane's.",
+    help=(
+        "The library that brings the lane's provider, or the Python package that has"
+        " it; NAME is the lane's."
+    ),
 )
+@arguments.of_provider
 @arguments.adapter
 @arguments.node
 @arguments.inputs
@@ -203,6 +215,9 @@ def _check_lane(options: ReproOptions) -> None:
     if options.lane is None:
         return
     name, _ = options.lane
+    # A plugin may have any name.
+    if options.plugin:
+        return
     try:
         # The lane is opened anew with its path; here only its name is checked.
         open_lanes([name], adapters=options.adapters)
@@ -223,14 +238,32 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
             pythons[name] = python
     elif reported is not None:
         name = reported.name
+    elif options.plugin:
+        name = options.plugin.partition("=")[0]
     # The name before the library is optional, as there is only this lane.
     plugins = dict[str, str]()
     if options.plugin:
         plugins[name] = options.plugin.removeprefix(f"{name}=")
+    settings = options.provider_options
+    devices = options.devices
+    # A report has what its lane ran with.
+    if reported is not None and reported.name == name:
+        settings = {name: reported.provider_options, **settings}
+        if reported.device is not None:
+            devices = {name: reported.device, **devices}
     opset = DEFAULT_OPSET
     if reported is not None and reported.opset is not None:
         opset = reported.opset
-    return Lanes(pythons, plugins, options.adapters, timeout, [name], opset)
+    return Lanes(
+        pythons,
+        plugins,
+        options.adapters,
+        timeout,
+        [name],
+        opset,
+        settings,
+        devices,
+    )
 
 
 def _suspect(

@@ -37,7 +37,7 @@ from onnxgather.cli.sources import (
 )
 from onnxgather.cli.terminal import Progress, is_terminal, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.checks import number_of, printable, shown
+from onnxgather.core.checks import check_choice, number_of, printable, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.explain import (
     Explanation,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 @command("run", click.Command)
 @arguments.argument("file", metavar="FILE")
 @arguments.run_on
+@arguments.provider_option
 @arguments.inputs
 @arguments.policy(
     default_in_help="directml, as dxdispatch; of a model that onnxgather wrote: its own"
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 def run_command(
     file: str,
     provider: str,
+    provider_options: dict[str, dict[str, str]],
     out_of_range: OutOfRange | None,
     target: Target | None,
     output_folder: str,
@@ -126,11 +128,16 @@ def run_command(
         desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
     ) -> Array:
         with closing(progress), child.starts_told(show_wait):
-            return session.run(desc, data, indices, policy, provider, target)
+            opened = session.open_session(desc, policy, provider, target, settings)
+            return opened.run(data, indices)
 
+    for name in provider_options:
+        with arguments.as_usage(UsageError):
+            check_choice("the provider of --provider-option", name, [provider])
+    settings = (*provider_options.get(provider, {}).items(),)
     on_dll = provider == DIRECTML_DLL
     if on_dll:
-        _check_options_of_dll(target, out_of_range or "directml")
+        _check_options_of_dll(target, out_of_range or "directml", provider_options)
     # Before the program, as a variable that is wrong is no fault of the program.
     hosts.find_runtime(PROVIDERS.get(provider, Provider(provider)), warm=True)
     allow_outside = reading.allow_outside
@@ -147,7 +154,7 @@ def run_command(
         if case.note is not None and not case.must_refuse:
             say(f"{file}: {case.note}", err=True)
         with located(file):
-            output = _output(case, program, provider, target)
+            output = _output(case, program, provider, target, settings)
         data_type = case.descriptor.output_tensor.data_type
         content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
         form = _byte_form(numbers)
@@ -234,7 +241,11 @@ def _case_to_run(
 
 
 def _output(
-    case: DescriptorCase, program: Program, provider: str, target: Target | None
+    case: DescriptorCase,
+    program: Program,
+    provider: str,
+    target: Target | None,
+    settings: tuple[tuple[str, str], ...],
 ) -> Array:
     """Return the output of a descriptor alone, or of a model.
 
@@ -242,12 +253,16 @@ def _output(
         IndexOutOfRangeError: An index is out of range, and that is an error.
         ProviderError: The provider is missing, fails, or did not get every node.
     """
-    from onnxgather.core.execution.session import Session, run
+    from onnxgather.core.execution.session import Session, open_session
 
     arrays = case.data, case.indices
     if program.model is None:
-        return run(case.descriptor, *arrays, case.out_of_range, provider, target)
-    session = Session(program.model.proto, provider)
+        opened = open_session(
+            case.descriptor, case.out_of_range, provider, target, settings
+        )
+        return opened.run(*arrays)
+    options = dict(settings)
+    session = Session(program.model.proto, provider, provider_options=options)
     try:
         return session.run(*arrays)
     except ProviderError:
@@ -269,7 +284,9 @@ def _byte_form(numbers: bool) -> ByteForm:
     return "escapes" if is_terminal(sys.stdout) else "bytes"
 
 
-def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
+def _check_options_of_dll(
+    target: Target | None, policy: OutOfRange, provider_options: Mapping[str, object]
+) -> None:
     """Check the options of a run on DirectML.dll itself.
 
     Raises:
@@ -280,6 +297,8 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
         option = f"--target {target}"
     elif policy != "directml":
         option = f"--out-of-range {policy}"
+    elif provider_options:
+        option = "--provider-option"
     if option:
         raise UsageError(
             f"{option} must not come with --provider {DIRECTML_DLL}, as DirectML.dll"

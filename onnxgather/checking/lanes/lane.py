@@ -15,8 +15,7 @@ from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
-from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
-from onnxgather.core.execution.providers import FULL_NAME
+from onnxgather.core.execution.providers import PROVIDER_NAME
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import Target
 
@@ -108,8 +107,7 @@ def beyond_descriptors(case: Case) -> str | None:
     return "a gather between operators" if case.wrapped else None
 
 
-_NAMES = rf"{FULL_NAME}|DirectML\.dll|{RUNTIME_NAME}"
-RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^({_NAMES})\Z")]
+RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^{PROVIDER_NAME}\Z")]
 """The full name of a provider, or the name of another runtime.
 
 The names go into commands that are copied.
@@ -126,7 +124,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     another runtime."""
     versions: dict[str, str] = {}
     """The versions of onnxruntime, numpy, python and others, such as DirectML. A
-    runtime that is no provider of ONNX Runtime has its version under its name."""
+    runtime that is no provider of ONNX Runtime has its version under its name, and so
+    has a provider of a plugin library."""
     devices: tuple[str, ...] = ()
     """The devices that the provider offers."""
     python: str | None = None
@@ -147,10 +146,26 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     usual one."""
     adapter: str | None = None
     """The file of the lane's adapter, if it is the user's own."""
+    plugin: str | None = None
+    """The plugin library that brings the provider, or the Python package that has the
+    library, if one does."""
+    device: str | None = None
+    """Which devices of the plugin library are used: those of a type, such as GPU, or
+    one of them, such as GPU:1 for the second; None if all are."""
+    provider_options: dict[str, str] = {}
+    """The provider's own options."""
     required: bool = False
     """Whether a case that did not run on the lane means exit code 3."""
     has_answers: bool = False
     """Whether the answers came from a folder, so that no case can run again."""
+
+    @property
+    def choices(self) -> list[str]:
+        """The provider's options, and the devices that were chosen."""
+        texts = [f"{key}={value}" for key, value in self.provider_options.items()]
+        if self.device is not None:
+            texts.insert(0, f"device {self.device}")
+        return texts
 
     @property
     def software(self) -> list[str]:

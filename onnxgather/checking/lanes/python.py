@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from onnxgather.checking.lanes.lane import (
     LaneInfo,
     feeds_of,
 )
+from onnxgather.checking.lanes.plugins import is_package, provider_of_plugin
 from onnxgather.checking.lanes.webnn import (
     given_to_webnn,
     why_no_program,
@@ -37,7 +39,7 @@ from onnxgather.checking.node_models import bare_model, wrapped
 from onnxgather.core.checks import argument_text, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import OPERATORS
-from onnxgather.core.errors import OnnxGatherError, ProviderError
+from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution import kernels
 from onnxgather.core.execution.elsewhere import hosts
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
@@ -50,12 +52,20 @@ from onnxgather.core.execution.providers import (
     find_provider,
     target_of,
 )
-from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
+from onnxgather.core.execution.runtime import (
+    CPU,
+    VIRTUAL,
+    NotRunError,
+    RefusedError,
+)
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
 from onnxgather.core.model.values import loaded
 from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
+
+DEVICE = "(CPU|GPU|NPU)(:[0-9]{1,3})?"
+"""How a device of a plugin library is chosen, as `runtime.Setup` describes it."""
 
 
 @dataclass
@@ -79,6 +89,12 @@ class ModelLane:
     """The library of onnxgather's own operators; None is that of this environment."""
     opset: int = DEFAULT_OPSET
     """The version of the ONNX operator set of the models."""
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The provider's own options."""
+    device: str | None = None
+    """Which devices of the plugin library are used; as of `runtime.Setup`."""
+    plugin: str | None = None
+    """The plugin library as the user named it: its path, or its package."""
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
@@ -135,16 +151,28 @@ class ModelLane:
             not_run = str(error)
         self._worker.timeout = self.timeout
         name = self.provider.name
+        versions = about.versions
+        name_of_devices = name
+        # Case: the library offers virtual devices under its usual name.
+        if name not in about.devices:
+            name_of_devices = name.removesuffix(VIRTUAL)
+        version = about.provider_versions.get(name_of_devices)
+        # A provider of ONNX Runtime itself has the version of ONNX Runtime.
+        if self.library and version:
+            versions = {**versions, name: version}
         return LaneInfo(
             self.name,
             name,
-            about.versions,
-            about.devices.get(name, ()),
+            versions,
+            about.devices.get(name_of_devices, ()),
             python=None if self.host else self.python,
             not_run=not_run,
             target=None if self.provider.runs_programs else self._target,
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
             meant=meant,
+            plugin=self.plugin,
+            provider_options=dict(self.settings),
+            device=self.device,
         )
 
     def _lane_meant(self, not_run: str) -> tuple[str | None, str]:
@@ -275,6 +303,10 @@ class ModelLane:
             "threads": threads,
             "library": self.library,
         }
+        if self.settings:
+            session["settings"] = self.settings
+        if self.device:
+            session["device"] = self.device
         if library:
             session["operators"] = library
         feeds_of_model = feeds
@@ -370,6 +402,8 @@ def model_lane(
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
     opset: int = DEFAULT_OPSET,
+    settings: Mapping[str, str] = {},
+    device: str | None = None,
 ) -> ModelLane:
     """Return the lane on a provider, not started.
 
@@ -380,18 +414,28 @@ def model_lane(
             of its host; for a browser's provider the folder of onnxruntime-web, or the
             one that its setup fills. None means the host of the provider if there
             is one, else this environment.
-        plugin: The plugin library that brings the provider, if one does.
+        plugin: The plugin library that brings the provider, if one does, or the Python
+            package that has it; `name` may begin with the package in place of the
+            provider.
         target: The target of the models, unless the name has one; None is the target
             that suits the provider.
         timeout: Seconds that one case may take.
         opset: The version of the ONNX operator set of the models.
+        settings: The provider's own options.
+        device: Which devices of the plugin library are used; as of `runtime.Setup`.
 
     Raises:
         ProviderError: The name is not that of a provider.
         OnnxGatherError: There is a plugin beside a shared library, a file in place of
-            the folder of a host, or the timeout is none.
+            the folder of a host, or the timeout is none; the package of a plugin does
+            not say where its library is; a device is no device; or there is an option
+            of a lane that has none.
     """
-    provider = _provider_of_lane(name, path, plugin)
+    library = None
+    if plugin is None:
+        provider = _provider_of_lane(name)
+    else:
+        provider, library = provider_of_plugin(name, interpreter(path), plugin)
     target = target_of_lane(name, target)
 
     host: Sequence[str] = []
@@ -431,10 +475,43 @@ def model_lane(
                 " plugin, got both"
             )
         host = [os.path.abspath(python)]
-    library = plugin and os.path.abspath(plugin)
+    if host and settings:
+        raise OnnxGatherError(
+            f"lane {shown(name)} must have no options of the provider, as its program"
+            f" takes none, got {', '.join(settings)}"
+        )
+    if device is not None:
+        _check_device(name, plugin, device)
+    # Case: the plugin is a file, whose path is right in any folder.
+    if plugin is not None and not is_package(plugin):
+        plugin = library
     return ModelLane(
-        name, provider, python, library, target, timeout, host, operators, opset
+        name,
+        provider,
+        python,
+        library,
+        target,
+        timeout,
+        host,
+        operators,
+        opset,
+        settings,
+        device,
+        plugin,
     )
+
+
+def _check_device(name: str, plugin: str | None, device: str) -> None:
+    """Check the choice of devices of a lane."""
+    if plugin is None:
+        raise OnnxGatherError(
+            f"a device must be that of a plugin library, got lane {shown(name)}"
+        )
+    if not re.fullmatch(DEVICE, device):
+        raise OnnxGatherError(
+            "a device must be CPU, GPU or NPU, or the number of one behind it, such as"
+            f" GPU:1 for the second, got {shown(device)}"
+        )
 
 
 def target_of_lane(name: str, target: Target | None) -> Target | None:
@@ -454,20 +531,12 @@ def interpreter(path: str | None) -> str:
     return python
 
 
-def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provider:
+def _provider_of_lane(name: str) -> Provider:
     """Return the provider that a lane's name begins with."""
     provider_name = name.partition("@")[0]
     option = f"--adapter {provider_name}=FILE.py"
     cure = f"; a lane on a runtime of your own needs {option}"
-    try:
-        return find_provider(provider_name, *OTHER_RUNTIMES, cure=cure)
-    except ProviderError:
-        if plugin is None:
-            raise
-    raise ProviderError(
-        "a plugin library must come with ONNX Runtime's full name of its provider"
-        f", such as MyExecutionProvider, got {shown(provider_name)}"
-    )
+    return find_provider(provider_name, *OTHER_RUNTIMES, cure=cure)
 
 
 def _is_windows_elsewhere(name: str) -> bool:
