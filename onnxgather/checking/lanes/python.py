@@ -206,6 +206,9 @@ class ModelLane:
         if self.provider.runs_programs:
             first_case = _FIRST_PROGRAM
         answer = self.answer(first_case)
+        # Case: a provider that refuses all cannot start; this one may take others.
+        if answer.kind is AnswerKind.REFUSED and self.library:
+            answer = self.answer(_SECOND_CASE)
         if answer.kind is AnswerKind.REFUSED:
             return f"{self.provider.name} cannot start: {answer.reason}"
         # A provider that leaves this gather to the CPU may run others.
@@ -656,3 +659,6 @@ _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
 FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
 """The case that starts any other lane. It is wrapped, as some providers run no single
 node."""
+
+_SECOND_CASE = smallest_case("GatherND", "INT32").wrapped_in()
+"""The case that starts the lane of a plugin library that refuses `FIRST_CASE`."""
