@@ -348,7 +348,6 @@ def examine(
     timeout: float = CASE_TIMEOUT,
     adapters: Mapping[str, str] = {},
     provider_options: Mapping[str, Mapping[str, str]] = {},
-    devices: Mapping[str, str] = {},
 ) -> Checkup:
     """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
 
@@ -363,7 +362,6 @@ def examine(
         timeout: Seconds that an environment, and then each gather, may take.
         adapters: The files of adapters of one's own, by the names of their lanes.
         provider_options: As of `open_lanes`.
-        devices: As of `open_lanes`.
 
     Raises:
         ProviderError: The name of a lane is no provider's.
@@ -393,7 +391,6 @@ def examine(
             timeout=timeout,
             adapters=adapters,
             provider_options=provider_options,
-            devices=devices,
         )
 
     if plugins:

@@ -33,7 +33,7 @@ class _Part(NamedTuple):
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     """Return one report from the reports of parts of a check, and the missing shards.
 
-    The lanes must agree in name, provider, versions, target, options and device, as a
+    The lanes must agree in name, provider, versions, target and options, as a
     result stands for what its lane says of itself. If shards are missing, `shard` of
     the report names those that are there.
 
@@ -195,7 +195,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.
-        fields = ("provider", "versions", "target", "provider_options", "device")
+        fields = ("provider", "versions", "target", "provider_options")
         if lane.not_run:
             fields = ("provider",)
         for field in fields:

@@ -126,7 +126,6 @@ def check(
     plugins: Mapping[str, str | Path] | None = None,
     adapters: Mapping[str, str | Path] | None = None,
     provider_options: Mapping[str, Mapping[str, str]] | None = None,
-    devices: Mapping[str, str] | None = None,
 ) -> tuple[Result, ...]:
     """Run a gather on lanes, and compare every output with the reference, bit for bit.
 
@@ -149,9 +148,6 @@ def check(
             lanes, such as {"mine": "mine.py"}.
         provider_options: The providers' own options, by the names of their lanes, such
             as {"openvino": {"device_type": "CPU"}}.
-        devices: The devices of plugin libraries that are used, by the names of their
-            lanes: those of a type, such as "GPU", or one of them, such as "GPU:1" for
-            the second. Without an entry all are.
 
     Returns:
         A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and
@@ -190,7 +186,6 @@ def check(
         timeout,
         files,
         provider_options=settings,
-        devices=_texts("devices", devices),
     )
     try:
         report = check_all([case], opened)

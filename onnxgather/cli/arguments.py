@@ -701,39 +701,11 @@ _plugin = _pairs(
 )
 
 
-def _options_by_name(
-    _ctx: click.Context, param: click.Parameter, texts: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Return the options of each NAME."""
-    options: dict[str, dict[str, str]] = {}
-    for text in texts:
-        name, _, option = text.partition(":")
-        key, equals_sign, value = option.partition("=")
-        if not name or not key or not equals_sign:
-            raise BadParameter(f"must be {param.metavar}, got {text!r}")
-        of_name = options.setdefault(name, {})
-        if key in of_name:
-            raise BadParameter(f"must differ, got '{name}:{key}' twice")
-        of_name[key] = value
-    return options
-
-
-provider_option = click.option(
+provider_option = _pairs(
     "--provider-option",
     "provider_options",
-    multiple=True,
-    callback=_options_by_name,
     metavar="NAME:KEY=VALUE",
-    help="An option of a provider, as its maker documents it. NAME is as you name it.",
-)
-_device = _pairs(
-    "--device",
-    "devices",
-    metavar="NAME=TYPE[:N]",
-    help=(
-        "The devices of a plugin library that are used: CPU, GPU or NPU, or one of"
-        " them, such as GPU:1 for the second GPU.  [default: all]"
-    ),
+    help="An option of a provider, as its maker documents it; NAME is the lane's.",
 )
 adapter = _pairs(
     "--adapter",
@@ -744,8 +716,28 @@ adapter = _pairs(
         " describes. NAME is the lane's, such as mine."
     ),
 )
-of_provider = _together(provider_option, _device)
-lanes = _together(_lane, _plugin, of_provider, adapter, timeout)
+lanes = _together(_lane, _plugin, provider_option, adapter, timeout)
+
+
+def by_name(provider_options: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the options of each NAME of --provider-option.
+
+    Args:
+        provider_options: The VALUE of each NAME:KEY.
+
+    Raises:
+        BadParameter: A NAME or a KEY is missing.
+    """
+    options: dict[str, dict[str, str]] = {}
+    for text, value in provider_options.items():
+        name, _, key = text.rpartition(":")
+        if not name or not key:
+            raise BadParameter(
+                f"must be NAME:KEY=VALUE, got '{text}={value}'",
+                param_hint="'--provider-option'",
+            )
+        options.setdefault(name, {})[key] = value
+    return options
 
 
 class Lanes(NamedTuple):
@@ -758,8 +750,7 @@ class Lanes(NamedTuple):
     lanes: Sequence[str] | None = None
     """The names of lanes; --lane, --plugin and --adapter may name others."""
     opset: int = DEFAULT_OPSET
-    provider_options: Mapping[str, Mapping[str, str]] = {}
-    devices: Mapping[str, str] = {}
+    provider_options: Mapping[str, str] = {}
 
     @property
     def are_named(self) -> bool:
@@ -802,6 +793,5 @@ class Lanes(NamedTuple):
             self.timeout,
             self.adapters,
             self.opset,
-            self.provider_options,
-            self.devices,
+            by_name(self.provider_options),
         )

@@ -56,8 +56,7 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
         lanes.plugins,
         timeout=lanes.timeout,
         adapters=lanes.adapters,
-        provider_options=lanes.provider_options,
-        devices=lanes.devices,
+        provider_options=arguments.by_name(lanes.provider_options),
     )
     batch = Batch(prints=False)
     is_printed = outputs.write_json(batch, checkup)
@@ -83,8 +82,7 @@ class ReproOptions(NamedTuple):
     """The name and the path of the lane."""
     plugin: str | None
     """The library that brings the lane's provider, or the package that has it."""
-    provider_options: dict[str, dict[str, str]]
-    devices: dict[str, str]
+    provider_options: dict[str, str]
     adapters: dict[str, str]
     """The files of adapters, by the names of their lanes."""
     wrap: bool
@@ -124,7 +122,7 @@ class Suspect(NamedTuple):
         " it; NAME is the lane's."
     ),
 )
-@arguments.of_provider
+@arguments.provider_option
 @arguments.adapter
 @arguments.node
 @arguments.inputs
@@ -245,12 +243,10 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
     if options.plugin:
         plugins[name] = options.plugin.removeprefix(f"{name}=")
     settings = options.provider_options
-    devices = options.devices
-    # A report has what its lane ran with.
-    if reported is not None and reported.name == name:
-        settings = {name: reported.provider_options, **settings}
-        if reported.device is not None:
-            devices = {name: reported.device, **devices}
+    # Case: a report, whose lane had these options.
+    if reported is not None and not settings:
+        of_report = reported.provider_options
+        settings = {f"{name}:{key}": of_report[key] for key in of_report}
     opset = DEFAULT_OPSET
     if reported is not None and reported.opset is not None:
         opset = reported.opset
@@ -262,7 +258,6 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
         [name],
         opset,
         settings,
-        devices,
     )
 
 

@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 def run_command(
     file: str,
     provider: str,
-    provider_options: dict[str, dict[str, str]],
+    provider_options: dict[str, str],
     out_of_range: OutOfRange | None,
     target: Target | None,
     output_folder: str,
@@ -131,10 +131,11 @@ def run_command(
             opened = session.open_session(desc, policy, provider, target, settings)
             return opened.run(data, indices)
 
-    for name in provider_options:
+    options = arguments.by_name(provider_options)
+    for name in options:
         with arguments.as_usage(UsageError):
-            check_choice("the provider of --provider-option", name, [provider])
-    settings = (*provider_options.get(provider, {}).items(),)
+            check_choice("the NAME of --provider-option", name, [provider])
+    settings = tuple(options.get(provider, {}).items())
     on_dll = provider == DIRECTML_DLL
     if on_dll:
         _check_options_of_dll(target, out_of_range or "directml", provider_options)

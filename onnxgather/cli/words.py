@@ -17,6 +17,7 @@ from onnxgather.checking.cases import Case
 from onnxgather.checking.known_differences import Known
 from onnxgather.checking.lanes import base_of, open_lanes, parse_lane
 from onnxgather.checking.run import Team
+from onnxgather.cli.arguments import by_name
 from onnxgather.cli.check import (
     CheckOptions,
     Selection,
@@ -119,7 +120,7 @@ class Asked:
             base = base_of(name)
             plugins = {key: own.plugins[key] for key in own.plugins if key == name}
             adapters = {key: own.adapters[key] for key in own.adapters if key == base}
-            settings = own.provider_options
+            settings = by_name(own.provider_options)
             lanes = open_lanes(
                 [name],
                 pythons,
@@ -129,7 +130,6 @@ class Asked:
                 adapters,
                 own.opset,
                 {key: settings[key] for key in settings if key == name},
-                {key: own.devices[key] for key in own.devices if key == name},
             )
             self._others[text] = Team(lanes)
         return self._others[text]

@@ -57,7 +57,6 @@ def open_lanes(
     adapters: Mapping[str, str] = {},
     opset: int = DEFAULT_OPSET,
     provider_options: Mapping[str, Mapping[str, str]] = {},
-    devices: Mapping[str, str] = {},
 ) -> list[OpenedLane]:
     """Return the lanes of some names, not started.
 
@@ -72,8 +71,9 @@ def open_lanes(
             libraries of ONNX Runtime, by the lanes' names. For DirectML itself, and for
             "cpu@windows" on another system, it is the folder of the host.
         plugins: The plugin libraries that bring the providers of lanes, or the Python
-            packages that have them, by the lanes' names. A name may then be any name of
-            a provider, or that of the package.
+            packages that have them, by the lanes' names. These may be any names of
+            providers, or the names of the packages. A label such as GPU, or GPU:1 for
+            the second, chooses among the devices of the library.
         target: The target of the models of lanes whose names have none; None is the
             target that suits the provider.
         timeout: Seconds that one case may take.
@@ -81,14 +81,13 @@ def open_lanes(
             without labels.
         opset: The version of the ONNX operator set of the models.
         provider_options: The providers' own options, by the lanes' names.
-        devices: Which devices of plugin libraries are used, as of `runtime.Setup`, by
-            the lanes' names.
 
     Raises:
         ProviderError: A name is that of no provider, and of no other runtime.
         OnnxGatherError: A lane is named twice, no lane is named, or a label, the name
             of an adapter or the timeout is not as it must be; or a target is that of
-            no ONNX models.
+            no ONNX models, or an option that of no lane that takes options; or as
+            `model_lane`.
     """
     listed = list(names)
     for name in {**pythons, **plugins}:
@@ -107,37 +106,29 @@ def open_lanes(
         if listed.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
         _check_label(name)
-    for name in {**provider_options, **devices}:
-        check_choice("a lane with an option or a device", name, listed)
+    for name in provider_options:
+        check_choice("the lane of an option of a provider", name, listed)
 
     lanes = list[OpenedLane]()
     for name in listed:
         python = pythons.get(name)
+        plugin = plugins.get(name)
         settings = provider_options.get(name, {})
-        device = devices.get(name)
         lane: OpenedLane
         base = base_of(name)
-        others = (*adapters, *OTHER_RUNTIMES, DIRECTML_DLL)
-        if name in plugins or base not in others:
-            lane = model_lane(
-                name,
-                python,
-                plugins.get(name),
-                target,
-                timeout,
-                opset,
-                settings,
-                device,
-            )
-        elif settings or device:
-            raise OnnxGatherError(
-                "an option or a device must be that of a provider of ONNX Runtime, got"
-                f" lane {shown(name)}"
-            )
-        elif base == DIRECTML_DLL:
+        is_runtime = base in adapters or base in OTHER_RUNTIMES
+        if base == DIRECTML_DLL:
             lane = DirectMLLane(name, python, timeout)
-        else:
+        # The provider of a plugin may have the name of another runtime.
+        elif is_runtime and plugin is None:
             lane = RuntimeLane(name, adapters.get(base), python, target, opset, timeout)
+        else:
+            lane = model_lane(name, python, plugin, target, timeout, opset, settings)
+        if settings and not (isinstance(lane, ModelLane) and not lane.host):
+            raise OnnxGatherError(
+                f"lane {shown(name)} must have no options of a provider, as its program"
+                f" takes none, got {', '.join(settings)}"
+            )
         lanes.append(lane)
     others = [lane.name for lane in lanes if not _runs_models(lane)]
     # A lane beside one without models may need the target; a label is its own.

@@ -149,9 +149,6 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     plugin: str | None = None
     """The plugin library that brings the provider, or the Python package that has the
     library, if one does."""
-    device: str | None = None
-    """Which devices of the plugin library are used: those of a type, such as GPU, or
-    one of them, such as GPU:1 for the second; None if all are."""
     provider_options: dict[str, str] = {}
     """The provider's own options."""
     required: bool = False
@@ -160,20 +157,13 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the answers came from a folder, so that no case can run again."""
 
     @property
-    def choices(self) -> list[str]:
-        """The provider's options, and the devices that were chosen."""
-        texts = [f"{key}={value}" for key, value in self.provider_options.items()]
-        if self.device is not None:
-            texts.insert(0, f"device {self.device}")
-        return texts
-
-    @property
     def software(self) -> list[str]:
-        """The provider, and each package with its version."""
+        """The provider, each package with its version, and the provider's options."""
         texts = [f"{package} {version}" for package, version in self.versions.items()]
         # A runtime that is no provider has a version of its own.
         if self.provider not in self.versions:
             texts.insert(0, self.provider)
+        texts += [f"{key}={value}" for key, value in self.provider_options.items()]
         return texts
 
 

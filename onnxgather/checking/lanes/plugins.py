@@ -22,10 +22,7 @@ several = getattr(package, "get_ep_names", None)
 names = several() if several else [package.get_ep_name()]
 print(json.dumps([str(package.get_library_path()), names]))
 """
-"""It asks a package as ONNX Runtime's documentation has packages of plugins answer."""
-
-_LONGEST_IMPORT = 60.0
-"""The most seconds that the import of a package may take."""
+"""It asks a package by the functions that ONNX Runtime asks its packages to have."""
 
 
 def is_package(plugin: str) -> bool:
@@ -34,13 +31,13 @@ def is_package(plugin: str) -> bool:
     return is_name and not os.path.exists(plugin)
 
 
-def provider_of_plugin(lane: str, python: str, plugin: str) -> tuple[Provider, str]:
+def provider_of_plugin(lane: str, plugin: str, python: str) -> tuple[Provider, str]:
     """Return the provider of a lane, and the path of the library that brings it.
 
     Args:
         lane: The name of the lane, which begins with the provider or the package.
-        python: The interpreter of the lane, which has the package.
         plugin: The path of a library, or the name of a package.
+        python: The interpreter of the lane, which has the package.
 
     Raises:
         ProviderError: The name of the provider has signs that it must not have.
@@ -50,13 +47,12 @@ def provider_of_plugin(lane: str, python: str, plugin: str) -> tuple[Provider, s
     if not is_package(plugin):
         return plugin_provider(name), os.path.abspath(plugin)
     library, names = _library_and_names(plugin, python)
-    # Case: a lane has the name of the package, and the package names the provider.
+    # Case: the lane has the name of the package, which names the provider.
     if name == plugin:
         if len(names) != 1:
-            option = "--plugin NAME=PACKAGE"
             raise OnnxGatherError(
-                f"package {shown(plugin)} must have one provider, got {len(names)}:"
-                f" {', '.join(names)}; {option} chooses one"
+                f"the package {shown(plugin)} must have one provider, got"
+                f" {', '.join(names)}; NAME=PACKAGE chooses one"
             )
         (name,) = names
     return plugin_provider(name), library
@@ -65,22 +61,17 @@ def provider_of_plugin(lane: str, python: str, plugin: str) -> tuple[Provider, s
 @cache
 def _library_and_names(package: str, python: str) -> tuple[str, list[str]]:
     """Return the library of a package, and the names of its providers."""
-    module = package.replace("-", "_")
-    command = [python, "-c", _PROGRAM, module]
+    command = [python, "-c", _PROGRAM, package.replace("-", "_")]
     try:
-        run = subprocess.run(
-            command, capture_output=True, timeout=_LONGEST_IMPORT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise OnnxGatherError(f"{python} does not start: {error}") from None
-    try:
+        run = subprocess.run(command, capture_output=True, check=True)
         # An environment may print something before.
         last_line = run.stdout.splitlines()[-1]
         return msgspec.json.decode(last_line, type=tuple[str, list[str]])
-    except (LookupError, msgspec.MsgspecError):
-        said = run.stderr.decode(errors="replace").strip().split("\n")[-1]
-    option = "--plugin NAME=LIBRARY"
+    except subprocess.CalledProcessError as error:
+        *_, said = error.stderr.decode(errors="replace").splitlines()
+    except (OSError, LookupError, msgspec.MsgspecError) as error:
+        said = str(error)
     raise OnnxGatherError(
-        f"package {shown(package)} of {python} must have get_library_path() and"
-        f" get_ep_name(), got {shown(said)}; {option} names a library itself"
+        f"the package {shown(package)} of {python} must have get_library_path() and"
+        f" get_ep_name(), got {shown(said)}; NAME=LIBRARY names a library itself"
     )

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checking.cases import (
+    GATHER_NODES,
     Case,
     NodeCase,
     smallest_case,
@@ -52,20 +53,12 @@ from onnxgather.core.execution.providers import (
     find_provider,
     target_of,
 )
-from onnxgather.core.execution.runtime import (
-    CPU,
-    VIRTUAL,
-    NotRunError,
-    RefusedError,
-)
+from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
 from onnxgather.core.model.protos import operators
 from onnxgather.core.model.values import loaded
 from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
 from onnxgather.core.options import DEFAULT_OPSET, TARGETS, Target
-
-DEVICE = "(CPU|GPU|NPU)(:[0-9]{1,3})?"
-"""How a device of a plugin library is chosen, as `runtime.Setup` describes it."""
 
 
 @dataclass
@@ -89,12 +82,10 @@ class ModelLane:
     """The library of onnxgather's own operators; None is that of this environment."""
     opset: int = DEFAULT_OPSET
     """The version of the ONNX operator set of the models."""
-    settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The provider's own options."""
-    device: str | None = None
-    """Which devices of the plugin library are used; as of `runtime.Setup`."""
     plugin: str | None = None
-    """The plugin library as the user named it: its path, or its package."""
+    """The plugin as a command names it: the library, or the package that has it."""
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    """The provider's own options."""
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
@@ -152,27 +143,21 @@ class ModelLane:
         self._worker.timeout = self.timeout
         name = self.provider.name
         versions = about.versions
-        name_of_devices = name
-        # Case: the library offers virtual devices under its usual name.
-        if name not in about.devices:
-            name_of_devices = name.removesuffix(VIRTUAL)
-        version = about.provider_versions.get(name_of_devices)
         # A provider of ONNX Runtime itself has the version of ONNX Runtime.
-        if self.library and version:
-            versions = {**versions, name: version}
+        if self.library and name in about.provider_versions:
+            versions = {**versions, name: about.provider_versions[name]}
         return LaneInfo(
             self.name,
             name,
             versions,
-            about.devices.get(name_of_devices, ()),
+            about.devices.get(name, ()),
             python=None if self.host else self.python,
             not_run=not_run,
             target=None if self.provider.runs_programs else self._target,
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
             meant=meant,
             plugin=self.plugin,
-            provider_options=dict(self.settings),
-            device=self.device,
+            provider_options=self.settings,
         )
 
     def _lane_meant(self, not_run: str) -> tuple[str | None, str]:
@@ -206,7 +191,7 @@ class ModelLane:
         if self.provider.runs_programs:
             first_case = _FIRST_PROGRAM
         answer = self.answer(first_case)
-        # Case: a provider that refuses all cannot start; this one may take others.
+        # The provider of a plugin may refuse this case alone.
         if answer.kind is AnswerKind.REFUSED and self.library:
             answer = self.answer(_SECOND_CASE)
         if answer.kind is AnswerKind.REFUSED:
@@ -246,6 +231,7 @@ class ModelLane:
             substitute,
             library,
         )
+        answer = replace(answer, node=question.node)
         if substitute is not None:
             answer = replace(answer, given_as=substitute.given_as)
         if case.model is not None and library and answer.output is not None:
@@ -308,8 +294,8 @@ class ModelLane:
         }
         if self.settings:
             session["settings"] = self.settings
-        if self.device:
-            session["device"] = self.device
+        if self.library:
+            session["device"] = device_of_lane(self.name)
         if library:
             session["operators"] = library
         feeds_of_model = feeds
@@ -406,7 +392,6 @@ def model_lane(
     timeout: float = CASE_TIMEOUT,
     opset: int = DEFAULT_OPSET,
     settings: Mapping[str, str] = {},
-    device: str | None = None,
 ) -> ModelLane:
     """Return the lane on a provider, not started.
 
@@ -417,28 +402,27 @@ def model_lane(
             of its host; for a browser's provider the folder of onnxruntime-web, or the
             one that its setup fills. None means the host of the provider if there
             is one, else this environment.
-        plugin: The plugin library that brings the provider, if one does, or the Python
-            package that has it; `name` may begin with the package in place of the
-            provider.
+        plugin: The plugin library that brings the provider, if one does; or the Python
+            package that has it, whose name may stand for that of the provider.
         target: The target of the models, unless the name has one; None is the target
             that suits the provider.
         timeout: Seconds that one case may take.
         opset: The version of the ONNX operator set of the models.
         settings: The provider's own options.
-        device: Which devices of the plugin library are used; as of `runtime.Setup`.
 
     Raises:
         ProviderError: The name is not that of a provider.
         OnnxGatherError: There is a plugin beside a shared library, a file in place of
-            the folder of a host, or the timeout is none; the package of a plugin does
-            not say where its library is; a device is no device; or there is an option
-            of a lane that has none.
+            the folder of a host, or the timeout is none; or as `provider_of_plugin`.
     """
     library = None
     if plugin is None:
         provider = _provider_of_lane(name)
     else:
-        provider, library = provider_of_plugin(name, interpreter(path), plugin)
+        provider, library = provider_of_plugin(name, plugin, interpreter(path))
+        # Case: a file, whose path is to be right in any folder.
+        if not is_package(plugin):
+            plugin = library
     target = target_of_lane(name, target)
 
     host: Sequence[str] = []
@@ -478,16 +462,6 @@ def model_lane(
                 " plugin, got both"
             )
         host = [os.path.abspath(python)]
-    if host and settings:
-        raise OnnxGatherError(
-            f"lane {shown(name)} must have no options of the provider, as its program"
-            f" takes none, got {', '.join(settings)}"
-        )
-    if device is not None:
-        _check_device(name, plugin, device)
-    # Case: the plugin is a file, whose path is right in any folder.
-    if plugin is not None and not is_package(plugin):
-        plugin = library
     return ModelLane(
         name,
         provider,
@@ -498,23 +472,21 @@ def model_lane(
         host,
         operators,
         opset,
-        settings,
-        device,
         plugin,
+        dict(settings),
     )
 
 
-def _check_device(name: str, plugin: str | None, device: str) -> None:
-    """Check the choice of devices of a lane."""
-    if plugin is None:
-        raise OnnxGatherError(
-            f"a device must be that of a plugin library, got lane {shown(name)}"
-        )
-    if not re.fullmatch(DEVICE, device):
-        raise OnnxGatherError(
-            "a device must be CPU, GPU or NPU, or the number of one behind it, such as"
-            f" GPU:1 for the second, got {shown(device)}"
-        )
+def device_of_lane(name: str) -> str | None:
+    """Return the devices of a plugin library that the labels of a lane's name choose.
+
+    They are as `runtime.Setup` has them, such as GPU:1 of `mine@GPU:1`.
+    """
+    _, *labels = name.split("@")
+    for label in labels:
+        if re.fullmatch("(CPU|GPU|NPU)(:[0-9]{1,3})?", label):
+            return label
+    return None
 
 
 def target_of_lane(name: str, target: Target | None) -> Target | None:
@@ -566,6 +538,12 @@ class Question(NamedTuple):
     """How many threads ONNX Runtime may use."""
     operators: Counter[str]
     """How often each operator is in the model."""
+
+    @property
+    def node(self) -> str:
+        """As `Result.node`."""
+        names = [name for name in self.operators if name in GATHER_NODES]
+        return " ".join(names)
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
@@ -661,4 +639,4 @@ FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
 node."""
 
 _SECOND_CASE = smallest_case("GatherND", "INT32").wrapped_in()
-"""The case that starts the lane of a plugin library that refuses `FIRST_CASE`."""
+"""The case that starts the lane of a plugin that refuses `FIRST_CASE`."""

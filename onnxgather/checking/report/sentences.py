@@ -49,7 +49,6 @@ def about_lane(lane: LaneInfo) -> str:
         parts.append("answers from a folder")
     if lane.opset:
         parts.append(f"opset {lane.opset}")
-    parts += lane.choices
     text = ", ".join(parts)
     if lane.devices:
         text += f"; {', '.join(lane.devices)}"
@@ -105,8 +104,6 @@ def options_again(lane: LaneInfo) -> list[str]:
         words += ["--adapter", f"{lane.provider}={lane.adapter}"]
     if lane.plugin is not None:
         words += ["--plugin", f"{lane.name}={lane.plugin}"]
-    if lane.device is not None:
-        words += ["--device", f"{lane.name}={lane.device}"]
     for key, value in lane.provider_options.items():
         words += ["--provider-option", f"{lane.name}:{key}={value}"]
     return words

@@ -23,7 +23,12 @@ from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes import base_of
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.lanes.python import FIRST_CASE, Question, question_of
+from onnxgather.checking.lanes.python import (
+    FIRST_CASE,
+    Question,
+    device_of_lane,
+    question_of,
+)
 from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
 from onnxgather.checking.results import ForeignMemory, Result, ResultKind
@@ -200,7 +205,7 @@ def runnable(case: Case, title: str, info: LaneInfo, trial: Trial) -> dict[str, 
             library=repr(trial.library),
             operators=repr(trial.operators),
             settings=repr(info.provider_options),
-            device=repr(info.device),
+            device=repr(device_of_lane(info.name)),
             threads=trial.question.threads,
             rule=repr(rule),
             comparison=comparison,
@@ -525,7 +530,7 @@ def _right_text(case: Case, trial: Trial) -> str:
 
 def _version_list(info: LaneInfo) -> str:
     """Return the provider, versions, devices and system as a list."""
-    items = [*info.software, *info.choices]
+    items = info.software
     items += [f"device {device}" for device in info.devices]
     items.append(f"{platform.system()} {platform.machine()}")
     lines: list[str] = []
