@@ -701,9 +701,25 @@ _plugin = _pairs(
 )
 
 
-provider_option = _pairs(
+def _options_by_name(
+    _ctx: click.Context, param: click.Parameter, texts: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return the options of each NAME, which may have colons itself."""
+    options: dict[str, dict[str, str]] = {}
+    for text in texts:
+        place, _, value = text.partition("=")
+        name, _, key = place.rpartition(":")
+        if not name or not key or not value:
+            raise BadParameter(f"must be {param.metavar}, got {text!r}")
+        options.setdefault(name, {})[key] = value
+    return options
+
+
+provider_option = click.option(
     "--provider-option",
     "provider_options",
+    multiple=True,
+    callback=_options_by_name,
     metavar="NAME:KEY=VALUE",
     help="An option of a provider, as its maker documents it; NAME is the lane's.",
 )
@@ -719,27 +735,6 @@ adapter = _pairs(
 lanes = _together(_lane, _plugin, provider_option, adapter, timeout)
 
 
-def by_name(provider_options: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the options of each NAME of --provider-option.
-
-    Args:
-        provider_options: The VALUE of each NAME:KEY.
-
-    Raises:
-        BadParameter: A NAME or a KEY is missing.
-    """
-    options: dict[str, dict[str, str]] = {}
-    for text, value in provider_options.items():
-        name, _, key = text.rpartition(":")
-        if not name or not key:
-            raise BadParameter(
-                f"must be NAME:KEY=VALUE, got '{text}={value}'",
-                param_hint="'--provider-option'",
-            )
-        options.setdefault(name, {})[key] = value
-    return options
-
-
 class Lanes(NamedTuple):
     """The values of the options of `lanes`, and of --lanes."""
 
@@ -750,7 +745,7 @@ class Lanes(NamedTuple):
     lanes: Sequence[str] | None = None
     """The names of lanes; --lane, --plugin and --adapter may name others."""
     opset: int = DEFAULT_OPSET
-    provider_options: Mapping[str, str] = {}
+    provider_options: Mapping[str, Mapping[str, str]] = {}
 
     @property
     def are_named(self) -> bool:
@@ -793,5 +788,5 @@ class Lanes(NamedTuple):
             self.timeout,
             self.adapters,
             self.opset,
-            by_name(self.provider_options),
+            self.provider_options,
         )

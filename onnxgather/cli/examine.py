@@ -56,7 +56,7 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
         lanes.plugins,
         timeout=lanes.timeout,
         adapters=lanes.adapters,
-        provider_options=arguments.by_name(lanes.provider_options),
+        provider_options=lanes.provider_options,
     )
     batch = Batch(prints=False)
     is_printed = outputs.write_json(batch, checkup)
@@ -82,7 +82,7 @@ class ReproOptions(NamedTuple):
     """The name and the path of the lane."""
     plugin: str | None
     """The library that brings the lane's provider, or the package that has it."""
-    provider_options: dict[str, str]
+    provider_options: dict[str, dict[str, str]]
     adapters: dict[str, str]
     """The files of adapters, by the names of their lanes."""
     wrap: bool
@@ -226,7 +226,7 @@ def _check_lane(options: ReproOptions) -> None:
 def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> Lanes:
     """Return the options of the only lane.
 
-    It is that of --lane, else that of the report, else cpu.
+    It is that of --lane, else that of the report, else that of --plugin, else cpu.
     """
     name = "cpu"
     pythons = dict[str, str]()
@@ -243,22 +243,12 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
     if options.plugin:
         plugins[name] = options.plugin.removeprefix(f"{name}=")
     settings = options.provider_options
-    # Case: a report, whose lane had these options.
-    if reported is not None and not settings:
-        of_report = reported.provider_options
-        settings = {f"{name}:{key}": of_report[key] for key in of_report}
     opset = DEFAULT_OPSET
-    if reported is not None and reported.opset is not None:
-        opset = reported.opset
-    return Lanes(
-        pythons,
-        plugins,
-        options.adapters,
-        timeout,
-        [name],
-        opset,
-        settings,
-    )
+    if reported is not None:
+        opset = reported.opset or opset
+        settings = settings or {name: reported.provider_options}
+    adapters = options.adapters
+    return Lanes(pythons, plugins, adapters, timeout, [name], opset, settings)
 
 
 def _suspect(

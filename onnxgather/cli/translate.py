@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 def run_command(
     file: str,
     provider: str,
-    provider_options: dict[str, str],
+    provider_options: dict[str, dict[str, str]],
     out_of_range: OutOfRange | None,
     target: Target | None,
     output_folder: str,
@@ -128,14 +128,19 @@ def run_command(
         desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
     ) -> Array:
         with closing(progress), child.starts_told(show_wait):
-            opened = session.open_session(desc, policy, provider, target, settings)
+            opened = session.Session(
+                desc,
+                provider,
+                out_of_range=policy,
+                target=target,
+                provider_options=settings,
+            )
             return opened.run(data, indices)
 
-    options = arguments.by_name(provider_options)
-    for name in options:
+    for name in provider_options:
         with arguments.as_usage(UsageError):
             check_choice("the NAME of --provider-option", name, [provider])
-    settings = tuple(options.get(provider, {}).items())
+    settings = provider_options.get(provider)
     on_dll = provider == DIRECTML_DLL
     if on_dll:
         _check_options_of_dll(target, out_of_range or "directml", provider_options)
@@ -246,7 +251,7 @@ def _output(
     program: Program,
     provider: str,
     target: Target | None,
-    settings: tuple[tuple[str, str], ...],
+    settings: Mapping[str, str] | None,
 ) -> Array:
     """Return the output of a descriptor alone, or of a model.
 
@@ -254,18 +259,17 @@ def _output(
         IndexOutOfRangeError: An index is out of range, and that is an error.
         ProviderError: The provider is missing, fails, or did not get every node.
     """
-    from onnxgather.core.execution.session import Session, open_session
+    from onnxgather.core.execution.session import Session
 
-    arrays = case.data, case.indices
+    make_session = partial(Session, provider=provider, provider_options=settings)
     if program.model is None:
-        opened = open_session(
-            case.descriptor, case.out_of_range, provider, target, settings
+        session = make_session(
+            case.descriptor, out_of_range=case.out_of_range, target=target
         )
-        return opened.run(*arrays)
-    options = dict(settings)
-    session = Session(program.model.proto, provider, provider_options=options)
+    else:
+        session = make_session(program.model.proto)
     try:
-        return session.run(*arrays)
+        return session.run(case.data, case.indices)
     except ProviderError:
         # Case: the model fails as it must; the provider's message may lack the index.
         if case.must_refuse:

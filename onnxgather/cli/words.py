@@ -17,7 +17,6 @@ from onnxgather.checking.cases import Case
 from onnxgather.checking.known_differences import Known
 from onnxgather.checking.lanes import base_of, open_lanes, parse_lane
 from onnxgather.checking.run import Team
-from onnxgather.cli.arguments import by_name
 from onnxgather.cli.check import (
     CheckOptions,
     Selection,
@@ -120,7 +119,7 @@ class Asked:
             base = base_of(name)
             plugins = {key: own.plugins[key] for key in own.plugins if key == name}
             adapters = {key: own.adapters[key] for key in own.adapters if key == base}
-            settings = by_name(own.provider_options)
+            settings = own.provider_options
             lanes = open_lanes(
                 [name],
                 pythons,

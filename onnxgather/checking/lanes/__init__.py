@@ -113,7 +113,6 @@ def open_lanes(
     for name in listed:
         python = pythons.get(name)
         plugin = plugins.get(name)
-        settings = provider_options.get(name, {})
         lane: OpenedLane
         base = base_of(name)
         is_runtime = base in adapters or base in OTHER_RUNTIMES
@@ -123,12 +122,15 @@ def open_lanes(
         elif is_runtime and plugin is None:
             lane = RuntimeLane(name, adapters.get(base), python, target, opset, timeout)
         else:
-            lane = model_lane(name, python, plugin, target, timeout, opset, settings)
-        if settings and not (isinstance(lane, ModelLane) and not lane.host):
-            raise OnnxGatherError(
-                f"lane {shown(name)} must have no options of a provider, as its program"
-                f" takes none, got {', '.join(settings)}"
-            )
+            lane = model_lane(name, python, plugin, target, timeout, opset)
+        settings = provider_options.get(name)
+        if settings:
+            if not isinstance(lane, ModelLane) or lane.host:
+                raise OnnxGatherError(
+                    f"lane {shown(name)} must have no options of a provider, as its"
+                    f" program takes none, got {', '.join(settings)}"
+                )
+            lane.settings = settings
         lanes.append(lane)
     others = [lane.name for lane in lanes if not _runs_models(lane)]
     # A lane beside one without models may need the target; a label is its own.

@@ -17,12 +17,16 @@ _PACKAGE = "[A-Za-z_][A-Za-z0-9_-]*"
 
 _PROGRAM = """
 import importlib, json, sys
-package = importlib.import_module(sys.argv[1])
-several = getattr(package, "get_ep_names", None)
-names = several() if several else [package.get_ep_name()]
-print(json.dumps([str(package.get_library_path()), names]))
+try:
+    package = importlib.import_module(sys.argv[1])
+    several = getattr(package, "get_ep_names", None)
+    names = several() if several else [package.get_ep_name()]
+    answer = str(package.get_library_path()), names
+except Exception as error:
+    answer = f"{type(error).__name__}: {error}"
+print(json.dumps(answer))
 """
-"""It asks a package by the functions that ONNX Runtime asks its packages to have."""
+"""It asks a package by the functions that packages of plugin libraries have."""
 
 
 def is_package(plugin: str) -> bool:
@@ -62,16 +66,17 @@ def provider_of_plugin(lane: str, plugin: str, python: str) -> tuple[Provider, s
 def _library_and_names(package: str, python: str) -> tuple[str, list[str]]:
     """Return the library of a package, and the names of its providers."""
     command = [python, "-c", _PROGRAM, package.replace("-", "_")]
+    answer: tuple[str, list[str]] | str
     try:
         run = subprocess.run(command, capture_output=True, check=True)
         # An environment may print something before.
         last_line = run.stdout.splitlines()[-1]
-        return msgspec.json.decode(last_line, type=tuple[str, list[str]])
-    except subprocess.CalledProcessError as error:
-        *_, said = error.stderr.decode(errors="replace").splitlines()
-    except (OSError, LookupError, msgspec.MsgspecError) as error:
-        said = str(error)
-    raise OnnxGatherError(
-        f"the package {shown(package)} of {python} must have get_library_path() and"
-        f" get_ep_name(), got {shown(said)}; NAME=LIBRARY names a library itself"
-    )
+        answer = msgspec.json.decode(last_line, type=tuple[str, list[str]] | str)
+    except (OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
+        answer = str(error)
+    if isinstance(answer, str):
+        raise OnnxGatherError(
+            f"the package {shown(package)} of {python} must have get_library_path() and"
+            f" get_ep_name(), got {shown(answer)}; NAME=LIBRARY names a library itself"
+        )
+    return answer

@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from onnxgather.checking.lanes.lane import (
     LaneInfo,
     feeds_of,
 )
-from onnxgather.checking.lanes.plugins import is_package, provider_of_plugin
+from onnxgather.checking.lanes.plugins import provider_of_plugin
 from onnxgather.checking.lanes.webnn import (
     given_to_webnn,
     why_no_program,
@@ -84,7 +84,7 @@ class ModelLane:
     """The version of the ONNX operator set of the models."""
     plugin: str | None = None
     """The plugin as a command names it: the library, or the package that has it."""
-    settings: dict[str, str] = field(default_factory=dict[str, str])
+    settings: Mapping[str, str] | None = None
     """The provider's own options."""
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ class ModelLane:
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
             meant=meant,
             plugin=self.plugin,
-            provider_options=self.settings,
+            provider_options=dict(self.settings or {}),
         )
 
     def _lane_meant(self, not_run: str) -> tuple[str | None, str]:
@@ -391,7 +391,6 @@ def model_lane(
     target: Target | None = None,
     timeout: float = CASE_TIMEOUT,
     opset: int = DEFAULT_OPSET,
-    settings: Mapping[str, str] = {},
 ) -> ModelLane:
     """Return the lane on a provider, not started.
 
@@ -408,7 +407,6 @@ def model_lane(
             that suits the provider.
         timeout: Seconds that one case may take.
         opset: The version of the ONNX operator set of the models.
-        settings: The provider's own options.
 
     Raises:
         ProviderError: The name is not that of a provider.
@@ -420,9 +418,6 @@ def model_lane(
         provider = _provider_of_lane(name)
     else:
         provider, library = provider_of_plugin(name, plugin, interpreter(path))
-        # Case: a file, whose path is to be right in any folder.
-        if not is_package(plugin):
-            plugin = library
     target = target_of_lane(name, target)
 
     host: Sequence[str] = []
@@ -473,7 +468,6 @@ def model_lane(
         operators,
         opset,
         plugin,
-        dict(settings),
     )
 
 

@@ -322,13 +322,10 @@ def onnxruntime_with(
         except Exception as error:
             raise NotRunError("library", line(error)) from error
     if library is not None and not _plugin_devices(runtime, provider, device):
-        wanted = "a device"
-        if device is not None:
-            wanted = f"the device {device}"
         texts = _devices_by_provider(runtime)
         listed = [f"{name} on {', '.join(texts[name])}" for name in texts]
-        seen = "; ".join(listed) or "none"
-        raise NotRunError("no-device", f"{wanted}; ONNX Runtime lists {seen}")
+        detail = f"{device or 'a device'}; ONNX Runtime lists {'; '.join(listed)}"
+        raise NotRunError("no-device", detail)
     return runtime
 
 

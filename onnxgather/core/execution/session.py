@@ -493,7 +493,6 @@ def open_session(
     out_of_range: OutOfRange,
     provider: str,
     target: Target | None = None,
-    provider_options: tuple[tuple[str, str], ...] = (),
 ) -> Session:
     """Return the session that `run` uses for a descriptor; make it if it is not kept.
 
@@ -502,13 +501,7 @@ def open_session(
         OnnxGatherError, ProviderError: As `Session`.
     """
     check_descriptor(desc)
-    return Session(
-        desc,
-        provider,
-        out_of_range=out_of_range,
-        target=target,
-        provider_options=dict(provider_options),
-    )
+    return Session(desc, provider, out_of_range=out_of_range, target=target)
 
 
 if sys.platform != "win32":  # the sessions of a parent do not run in its child
