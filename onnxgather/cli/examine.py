@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
@@ -300,6 +301,7 @@ def _of_report(
 
     It is None if no lane is named and none went wrong in the case.
     """
+    from onnxgather.checking.report.sentences import options_again
     from onnxgather.checking.repro import plan
 
     if options.out_of_range:
@@ -325,12 +327,17 @@ def _of_report(
         # A lane that is named need not be in the report.
         named = [info for info in report.lanes if info.name == options.lane[0]]
         reported = next(iter(named), None)
-    # A report never names a program to start.
+    # A report never names a program to start, nor a library to load.
+    needed = None
     if reported is not None and reported.adapter is not None and not options.adapters:
-        option = f"--adapter {reported.provider}={reported.adapter}"
+        needed = "adapter"
+    if reported is not None and reported.plugin is not None and not options.plugin:
+        needed = "plugin library"
+    if reported is not None and needed is not None:
+        words = shlex.join(options_again(reported))
         raise OnnxGatherError(
-            f"{source}: lane {shown(reported.name)} needs its adapter"
-            f", such as --lane {reported.name} {option}"
+            f"{source}: lane {shown(reported.name)} needs its {needed}"
+            f", such as --lane {reported.name} {words}"
         )
     target = options.target
     if target is None and reported is not None:

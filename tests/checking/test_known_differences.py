@@ -264,7 +264,7 @@ def test_findings_with_foreign_memory_get_an_entry_of_their_own() -> None:
     assert explained(foreign, asked, lane, entries, None).state == "KNOWN"
 
 
-@pytest.mark.parametrize("name", ["openvino", "web-wasm", "OpenCV"])
+@pytest.mark.parametrize("name", ["openvino", "web-wasm", "Open CV"])
 def test_a_known_difference_has_a_full_name(name: str) -> None:
     with pytest.raises(ValueError, match="full name") as caught:
         structs.replace(KNOWN, provider=name)

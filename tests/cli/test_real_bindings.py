@@ -222,11 +222,19 @@ class TestRun:
 
 
 class TestUsage:
-    @pytest.mark.parametrize("options", ["--out-of-range clamp", "--target cpu"])
-    def test_directml_dll_takes_no_other_policy_and_no_target(
-        self, options: str
+    @pytest.mark.parametrize(
+        ("options", "more"),
+        [
+            ("--out-of-range clamp", ""),
+            ("--target cpu", ""),
+            ("--provider-option", " directml-dll:a=b"),
+        ],
+    )
+    def test_directml_dll_takes_no_other_policy_no_target_and_no_option(
+        self, options: str, more: str
     ) -> None:
-        assert error_of(f"run {in_place()} --provider directml-dll {options}") == (
+        words = f"run {in_place()} --provider directml-dll {options}{more}"
+        assert error_of(words) == (
             f"{options} must not come with --provider directml-dll,"
             " as DirectML.dll runs no model, and has its own rule for an index out"
             " of range"

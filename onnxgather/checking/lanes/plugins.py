@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from contextlib import suppress
 from functools import cache
 
 import msgspec
@@ -66,14 +67,12 @@ def provider_of_plugin(lane: str, plugin: str, python: str) -> tuple[Provider, s
 def _library_and_names(package: str, python: str) -> tuple[str, list[str]]:
     """Return the library of a package, and the names of its providers."""
     command = [python, "-c", _PROGRAM, package.replace("-", "_")]
-    answer: tuple[str, list[str]] | str
-    try:
-        run = subprocess.run(command, capture_output=True, check=True)
+    answer: tuple[str, list[str]] | str = "no answer"
+    with suppress(OSError, LookupError, msgspec.MsgspecError):
+        run = subprocess.run(command, capture_output=True, check=False)
         # An environment may print something before.
         last_line = run.stdout.splitlines()[-1]
         answer = msgspec.json.decode(last_line, type=tuple[str, list[str]] | str)
-    except (OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
-        answer = str(error)
     if isinstance(answer, str):
         raise OnnxGatherError(
             f"the package {shown(package)} of {python} must have get_library_path() and"

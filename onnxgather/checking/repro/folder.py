@@ -445,8 +445,7 @@ _HOW_ON_A_PROVIDER = (
     " model."
 )
 _HOW_ON_A_PLUGIN = (
-    " {provider} is in a plugin library: `python repro.py LIBRARY` names yours, such as"
-    " {library}."
+    " {provider} is in a plugin library: `python repro.py LIBRARY` names yours."
 )
 _HOW_ON_A_RUNTIME = (
     "`python repro.py`, where {provider} and numpy are installed, runs `model.onnx` on"
@@ -479,8 +478,7 @@ def _how_to_run(info: LaneInfo, trial: Trial) -> str:
         text = _HOW_ON_A_RUNTIME
     elif trial.library is not None:
         text += _HOW_ON_A_PLUGIN
-    library = os.path.basename(trial.library or "")
-    return text.format(provider=info.provider, library=library)
+    return text.format(provider=info.provider)
 
 
 def _private_text(difference: Difference, trial: Trial) -> str:
@@ -531,6 +529,8 @@ def _right_text(case: Case, trial: Trial) -> str:
 def _version_list(info: LaneInfo) -> str:
     """Return the provider, versions, devices and system as a list."""
     items = info.software
+    if info.plugin is not None:
+        items.append(f"plugin library {os.path.basename(info.plugin)}")
     items += [f"device {device}" for device in info.devices]
     items.append(f"{platform.system()} {platform.machine()}")
     lines: list[str] = []
