@@ -226,7 +226,8 @@ module = false
 provider = "QNNExecutionProvider"
 what = '''
 QNNExecutionProvider: the environment of QNNExecutionProvider does not contain
-ONNX Runtime; install onnxruntime-qnn on Windows'''
+ONNX Runtime; install onnxruntime-qnn'''
+command = 'PYTHON -m pip install "onnxruntime-qnn>=2.7"'
 
 ["no module, and no wheel on this system"]
 module = false
@@ -696,7 +697,7 @@ def test_an_interpreter_that_does_not_start(home: Home) -> None:
     ("lane", "name", "command"),
     [
         ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
-        ("qnn", "QNN", None),  # as it exists on Windows only
+        ("qnn", "QNN", 'PYTHON -m pip install "onnxruntime-qnn>=2.7"'),
         ("XyzExecutionProvider", "Xyz", None),
     ],
 )

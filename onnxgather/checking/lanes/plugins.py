@@ -10,6 +10,7 @@ from functools import cache
 
 import msgspec
 
+from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.providers import Provider, plugin_provider
@@ -68,8 +69,11 @@ def _library_and_names(package: str, python: str) -> tuple[str, list[str]]:
     """Return the library of a package, and the names of its providers."""
     command = [python, "-c", _PROGRAM, package.replace("-", "_")]
     answer: tuple[str, list[str]] | str = "no answer"
-    with suppress(OSError, LookupError, msgspec.MsgspecError):
-        run = subprocess.run(command, capture_output=True, check=False)
+    faults = OSError, subprocess.SubprocessError, LookupError, msgspec.MsgspecError
+    with suppress(*faults):
+        run = subprocess.run(
+            command, capture_output=True, timeout=CASE_TIMEOUT, check=False
+        )
         # An environment may print something before.
         last_line = run.stdout.splitlines()[-1]
         answer = msgspec.json.decode(last_line, type=tuple[str, list[str]] | str)

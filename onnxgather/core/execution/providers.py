@@ -200,9 +200,7 @@ PROVIDERS = {
         # alone.
         data_types=_types("FLOAT32", "FLOAT16", "INT32", "UINT32"),
     ),
-    "qnn": Provider(
-        "QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"
-    ),
+    "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, system="macOS"),
 }
 
