@@ -33,7 +33,6 @@ from onnxgather.checking.lanes import (
     open_lanes,
 )
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, LaneInfo
-from onnxgather.checking.lanes.plugins import is_package
 from onnxgather.checking.lanes.python import interpreter
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import MACHINE
@@ -155,12 +154,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     runtimes: tuple[str, ...] = ()
     """The lanes of the other runtimes whose modules are installed."""
 
-    def findings(self, plugins: Mapping[str, str]) -> Iterator[Finding]:
-        """Yield what is wrong.
-
-        Args:
-            plugins: The paths of plugin libraries, by the names of their lanes.
-        """
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong."""
         if not self.versions:  # it does not answer
             yield Finding(f"{self.fault}")
             return
@@ -172,15 +167,13 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         for tried in self.providers:
             where = f"{self.python}: {tried.info.name}"
             if fault is None and tried.info.not_run is not None:
-                command = self._cure_of_provider(tried.info, plugins)
+                command = self._cure_of_provider(tried.info)
                 yield Finding(f"{where}: {tried.info.not_run}", command)
             for nodes, result in tried.results.items():
                 if result.is_wrong:
                     yield Finding(f"{where}: {nodes}: {_state_and_reason(result)}")
 
-    def _cure_of_provider(
-        self, info: LaneInfo, plugins: Mapping[str, str]
-    ) -> str | None:
+    def _cure_of_provider(self, info: LaneInfo) -> str | None:
         """Return the command that installs what a provider lacks, if a wheel has it."""
         if self.is_host or info.adapter is not None:
             return None
@@ -193,19 +186,14 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
             python = argument_text(self.python)
             return f"onnxgather doctor --lane {info.meant}={python}"
         provider = plugin_provider(info.provider)
+        # A listed provider may lack the libraries of an extra, such as cuda's.
+        has_extra = "[" in provider.wheel
+        is_installed = info.provider in self.listed and not has_extra
         # Without ONNX Runtime a plugin library is of no use yet.
-        library = plugins.get(info.name) if self.listed else None
-        if library:
-            # A package has said where its library is.
-            is_installed = is_package(library) or os.path.exists(library)
-        else:
-            # A listed provider may lack the libraries that an extra, such as cuda's,
-            # brings.
-            has_extra = "[" in provider.wheel
-            is_installed = info.provider in self.listed and not has_extra
-        if is_installed:
+        has_library = info.plugin is not None and self.listed
+        if is_installed or has_library:
             return None
-        return self._install_provider(provider, library)
+        return self._install_provider(provider)
 
     def _faults(self) -> Iterator[tuple[str, str | None]]:
         """Yield the environment's faults with their cures, in the order to mend."""
@@ -253,16 +241,11 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         )
         return what, self._install(pinned[kept.name], instead_of=[*pinned])
 
-    def _install_provider(self, provider: Provider, library: str | None) -> str | None:
-        """Return the command that installs a provider; None if no wheel has it.
-
-        Args:
-            provider: The provider.
-            library: Its plugin library, if it comes from one.
-        """
+    def _install_provider(self, provider: Provider) -> str | None:
+        """Return the command that installs a provider; None if no wheel has it."""
         if provider.system not in ("", SYSTEM):
             return None
-        if provider.wheel and library is None:
+        if provider.wheel:
             names = [wheel.name for wheel in self.wheels]
             others = [name for name in names if name != provider.distribution]
             # Case: the lanes of this environment need its wheel.
@@ -407,7 +390,7 @@ def examine(
             environment = _environment(place, providers[0].info, timeout)
         environments.append(replace(environment, providers=tuple(providers)))
 
-    of_environments = [each.findings(plugins) for each in environments]
+    of_environments = [each.findings() for each in environments]
     findings = [*chain.from_iterable(of_environments)]
     kernels = ""
     # Another interpreter has kernels of its own, which are not asked.

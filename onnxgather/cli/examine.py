@@ -11,6 +11,7 @@ import click
 from click import UsageError
 
 from onnxgather.checking.cases import drawn_cases
+from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.examples import command
@@ -206,20 +207,14 @@ def repro_command(
 
 def _check_lane(options: ReproOptions) -> None:
     """Check the name of --lane, and that each adapter is there and is the lane's."""
-    from onnxgather.checking.lanes import open_lanes
-
     for name, path in options.adapters.items():
         if options.lane is None or options.lane[0].partition("@")[0] != name:
             raise UsageError(f"--adapter {name}={path} must come with --lane {name}")
     if options.lane is None:
         return
-    name, _ = options.lane
-    # A plugin may have any name.
-    if options.plugin:
-        return
     try:
-        # The lane is opened anew with its path; here only its name is checked.
-        open_lanes([name], adapters=options.adapters)
+        # Later it is opened anew, with what a report says of it.
+        _lanes(options, None, CASE_TIMEOUT).open(None)
     except OnnxGatherError as error:
         raise click.BadParameter(str(error), param_hint="'--lane'") from None
 
@@ -328,17 +323,15 @@ def _of_report(
         named = [info for info in report.lanes if info.name == options.lane[0]]
         reported = next(iter(named), None)
     # A report never names a program to start, nor a library to load.
-    needed = None
-    if reported is not None and reported.adapter is not None and not options.adapters:
-        needed = "adapter"
-    if reported is not None and reported.plugin is not None and not options.plugin:
-        needed = "plugin library"
-    if reported is not None and needed is not None:
-        words = shlex.join(options_again(reported))
-        raise OnnxGatherError(
-            f"{source}: lane {shown(reported.name)} needs its {needed}"
-            f", such as --lane {reported.name} {words}"
-        )
+    if reported is not None:
+        lacks_adapter = reported.adapter is not None and not options.adapters
+        lacks_plugin = reported.plugin is not None and not options.plugin
+        if lacks_adapter or lacks_plugin:
+            words = shlex.join(options_again(reported))
+            raise OnnxGatherError(
+                f"{source}: lane {shown(reported.name)} needs its own options"
+                f", such as --lane {reported.name} {words}"
+            )
     target = options.target
     if target is None and reported is not None:
         target = reported.target

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -65,6 +65,7 @@ from onnxgather.core.programs.program import Program
 from onnxgather.core.programs.running import ByteForm, execute, printed
 
 if TYPE_CHECKING:
+    from onnxgather.core.execution.session import Session
     from onnxgather.core.lowering.show import Description
 
 
@@ -128,19 +129,18 @@ def run_command(
         desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
     ) -> Array:
         with closing(progress), child.starts_told(show_wait):
-            opened = session.Session(
-                desc,
-                provider,
-                out_of_range=policy,
-                target=target,
-                provider_options=settings,
+            return make_session(desc, out_of_range=policy, target=target).run(
+                data, indices
             )
-            return opened.run(data, indices)
 
     for name in provider_options:
         with arguments.as_usage(UsageError):
             check_choice("the NAME of --provider-option", name, [provider])
-    settings = provider_options.get(provider)
+    make_session = partial(
+        session.Session,
+        provider=provider,
+        provider_options=provider_options.get(provider),
+    )
     on_dll = provider == DIRECTML_DLL
     if on_dll:
         _check_options_of_dll(target, out_of_range or "directml", provider_options)
@@ -160,7 +160,7 @@ def run_command(
         if case.note is not None and not case.must_refuse:
             say(f"{file}: {case.note}", err=True)
         with located(file):
-            output = _output(case, program, provider, target, settings)
+            output = _output(case, program, make_session, target)
         data_type = case.descriptor.output_tensor.data_type
         content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
         form = _byte_form(numbers)
@@ -249,9 +249,8 @@ def _case_to_run(
 def _output(
     case: DescriptorCase,
     program: Program,
-    provider: str,
+    make_session: Callable[..., Session],
     target: Target | None,
-    settings: Mapping[str, str] | None,
 ) -> Array:
     """Return the output of a descriptor alone, or of a model.
 
@@ -259,9 +258,6 @@ def _output(
         IndexOutOfRangeError: An index is out of range, and that is an error.
         ProviderError: The provider is missing, fails, or did not get every node.
     """
-    from onnxgather.core.execution.session import Session
-
-    make_session = partial(Session, provider=provider, provider_options=settings)
     if program.model is None:
         session = make_session(
             case.descriptor, out_of_range=case.out_of_range, target=target

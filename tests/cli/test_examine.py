@@ -243,7 +243,7 @@ class TestRepro:
         words = "check x.json --opset 13 --json=r.json"
         assert outcome(f"{words} {adapter}")[0] == 1
         words = "repro r.json -o out"
-        needs = "r.json: lane 'planted' needs its adapter, such as --lane planted"
+        needs = "r.json: lane 'planted' needs its own options, such as --lane planted"
         assert error_of(words) == f"{needs} --adapter planted=planted.py"
         needs = "--adapter planted=planted.py must come with --lane planted"
         assert outcome(f"{words} {adapter}")[2].endswith(f"\n\nError: {needs}\n")
@@ -279,7 +279,7 @@ class InferenceSession(InferenceSession):
         assert "numpy 2" in out
         assert "My-EP 0.2.0, mode=a=b, target portable; GPU A, GPU B\n" in out
         needs = (
-            "r.json: lane 'My-EP@GPU:1' needs its plugin library, such as --lane"
+            "r.json: lane 'My-EP@GPU:1' needs its own options, such as --lane"
             f" My-EP@GPU:1 {' '.join([*plugin, *option])}"
         )
         repro = ["repro", "r.json", "-o", "out"]

@@ -23,7 +23,7 @@ try:
     package = importlib.import_module(sys.argv[1])
     several = getattr(package, "get_ep_names", None)
     names = several() if several else [package.get_ep_name()]
-    answer = str(package.get_library_path()), names
+    answer = ", ".join(names), str(package.get_library_path())
 except Exception as error:
     answer = f"{type(error).__name__}: {error}"
 print(json.dumps(answer))
@@ -46,29 +46,25 @@ def provider_of_plugin(lane: str, plugin: str, python: str) -> tuple[Provider, s
         python: The interpreter of the lane, which has the package.
 
     Raises:
-        ProviderError: The name of the provider has signs that it must not have.
-        OnnxGatherError: The package does not answer, or has several providers.
+        ProviderError: The name of the provider has signs that it must not have, or the
+            package has several providers.
+        OnnxGatherError: The package does not answer.
     """
     name = lane.partition("@")[0]
     if not is_package(plugin):
         return plugin_provider(name), os.path.abspath(plugin)
-    library, names = _library_and_names(plugin, python)
+    own_name, library = _name_and_library(plugin, python)
     # Case: the lane has the name of the package, which names the provider.
     if name == plugin:
-        if len(names) != 1:
-            raise OnnxGatherError(
-                f"the package {shown(plugin)} must have one provider, got"
-                f" {', '.join(names)}; NAME=PACKAGE chooses one"
-            )
-        (name,) = names
+        name = own_name
     return plugin_provider(name), library
 
 
 @cache
-def _library_and_names(package: str, python: str) -> tuple[str, list[str]]:
-    """Return the library of a package, and the names of its providers."""
+def _name_and_library(package: str, python: str) -> tuple[str, str]:
+    """Return the name of a package's provider, or of several; and its library."""
     command = [python, "-c", _PROGRAM, package.replace("-", "_")]
-    answer: tuple[str, list[str]] | str = "no answer"
+    answer: tuple[str, str] | str = "no answer"
     faults = OSError, subprocess.SubprocessError, LookupError, msgspec.MsgspecError
     with suppress(*faults):
         run = subprocess.run(
@@ -76,7 +72,7 @@ def _library_and_names(package: str, python: str) -> tuple[str, list[str]]:
         )
         # An environment may print something before.
         last_line = run.stdout.splitlines()[-1]
-        answer = msgspec.json.decode(last_line, type=tuple[str, list[str]] | str)
+        answer = msgspec.json.decode(last_line, type=tuple[str, str] | str)
     if isinstance(answer, str):
         raise OnnxGatherError(
             f"the package {shown(package)} of {python} must have get_library_path() and"

@@ -342,7 +342,8 @@ def plugin_provider(name: str) -> Provider:
     if not re.fullmatch(PROVIDER_NAME, name):
         raise ProviderError(
             "the provider of a plugin library must have a name of up to 81 letters,"
-            f" digits, _, . and -, a letter or digit first, got {shown(name)}"
+            f" digits, _, . and -, a letter or digit first, got {shown(name)};"
+            " NAME=LIBRARY chooses it"
         )
     return Provider(name)
 

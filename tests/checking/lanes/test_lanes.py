@@ -98,7 +98,8 @@ def test_the_provider_of_a_plugin_has_a_name_for_a_command(name: str) -> None:
     assert (
         message_of(og.ProviderError, open_lanes, [], plugins={name: "libplugin.so"})
         == "the provider of a plugin library must have a name of up to 81 letters,"
-        f" digits, _, . and -, a letter or digit first, got {name!r}"
+        f" digits, _, . and -, a letter or digit first, got {name!r}; NAME=LIBRARY"
+        " chooses it"
     )
 
 

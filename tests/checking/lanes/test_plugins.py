@@ -60,8 +60,9 @@ def test_a_package_with_two_providers_needs_the_name_of_one(tmp_path: Path) -> N
     python = packaged(tmp_path, TWO)
     assert (
         message_of(og.OnnxGatherError, provider_of_plugin, "ep_mine", "ep_mine", python)
-        == "the package 'ep_mine' must have one provider, got mine, other; NAME=PACKAGE"
-        " chooses one"
+        == "the provider of a plugin library must have a name of up to 81 letters,"
+        " digits, _, . and -, a letter or digit first, got 'mine, other'; NAME=LIBRARY"
+        " chooses it"
     )
 
 
