@@ -274,6 +274,14 @@ def test_a_known_difference_has_a_full_name(name: str) -> None:
     )
 
 
+def test_a_known_difference_of_a_plugin_is_of_the_version_of_its_library() -> None:
+    versions = {"onnxruntime": "1.30.0", "My-EP": "0.2.0+build.79"}
+    lane = LaneInfo("mine", "My-EP", versions, plugin="libmine.so")
+    known = structs.replace(KNOWN, provider="My-EP", versions=">=0.2,<0.3")
+    assert known.is_about(case(0, 7), lane)
+    assert not structs.replace(known, versions=">=1").is_about(case(0, 7), lane)
+
+
 def test_a_known_difference_of_a_software_device_is_about_no_other_device() -> None:
     known = structs.replace(KNOWN, beside="wine")
     versions = {"onnxruntime": "1.30.0", "wine": "10.0"}
