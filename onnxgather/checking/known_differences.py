@@ -30,8 +30,11 @@ from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
-from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
-from onnxgather.core.execution.providers import PROVIDERS, WEB_PROVIDERS
+from onnxgather.core.execution.providers import (
+    PROVIDER_NAME,
+    PROVIDERS,
+    WEB_PROVIDERS,
+)
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES
 
@@ -150,8 +153,8 @@ class Known(
     """The full name of the provider, such as OpenVINOExecutionProvider; or the name of
     a runtime that is no provider, such as opencv."""
     versions: str
-    """A range of versions of onnxruntime, of DirectML or of the other runtime, as pip
-    writes ranges: `>=1.24,<1.25`."""
+    """A range of versions of onnxruntime, of the plugin library, of DirectML or of the
+    other runtime, as pip writes ranges: `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
     """The known difference is about the cases that one of these patterns fits."""
     found: tuple[ResultPattern, ...]
@@ -177,11 +180,9 @@ class Known(
         Raises:
             ValueError: A text is wrong.
         """
-        is_full_name = self.provider.endswith(("Provider", ".dll"))
+        is_name = re.fullmatch(PROVIDER_NAME, self.provider) is not None
         # A short name of a provider would explain nothing.
-        is_runtime = re.fullmatch(RUNTIME_NAME, self.provider) is not None
-        is_short_name = self.provider in (*PROVIDERS, *WEB_PROVIDERS)
-        if not is_full_name and (not is_runtime or is_short_name):
+        if not is_name or self.provider in (*PROVIDERS, *WEB_PROVIDERS):
             names = "CPUExecutionProvider, DirectML.dll or opencv"
             raise ValueError(
                 f"provider must be a full name such as {names}"
@@ -244,9 +245,10 @@ class Known(
 def _version(lane: LaneInfo) -> str | None:
     """Return the version of what runs the cases of a lane.
 
-    It is that of ONNX Runtime, of DirectML or of the runtime of an adapter.
+    It is that of the runtime of an adapter, of a plugin library, of ONNX Runtime or of
+    DirectML.
     """
-    for name in ("onnxruntime", "DirectML", lane.provider):
+    for name in (lane.provider, "onnxruntime", "DirectML"):
         if name in lane.versions:
             return lane.versions[name]
     return None

@@ -36,9 +36,9 @@ class _Part(NamedTuple):
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     """Return one report from the reports of parts of a check, and the missing shards.
 
-    The lanes must agree in name, provider, versions and target, as a result stands for
-    what its lane says of itself. If shards are missing, `shard` of the report names
-    those that are there.
+    The lanes must agree in name, provider, versions, target and options, as a
+    result stands for what its lane says of itself. If shards are missing, `shard` of
+    the report names those that are there.
 
     Args:
         reports: The reports, at least one, each behind its file.
@@ -220,7 +220,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.
-        fields = ("provider", "versions", "target")
+        fields = ("provider", "versions", "target", "provider_options")
         if lane.not_run:
             fields = ("provider",)
         for field in fields:

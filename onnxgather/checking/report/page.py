@@ -29,6 +29,7 @@ from onnxgather.checking.report.sentences import (
     causes,
     lane_again,
     models_ran,
+    options_again,
     runs_to_explain,
     verdict,
 )
@@ -325,7 +326,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
         if not result.is_wrong or lane.target is None:
             continue
         words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
-        words += ["--lane", lane_again(lane), "-o", "repro"]
+        words += ["--lane", lane_again(lane), *options_again(lane), "-o", "repro"]
         commands.append(shlex.join(words))
     return commands
 
