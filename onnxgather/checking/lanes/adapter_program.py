@@ -75,6 +75,13 @@ def add_folder(path: str) -> None:
         sys.path.append(folder)
 
 
+def text_of(rule: str, value: object) -> str:
+    """Return a value that an adapter gives, which must be a text."""
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{rule} a text, got {type(value).__name__}")
+
+
 class Adapter:
     """An adapter, and what it answers to requests.
 
@@ -92,12 +99,10 @@ class Adapter:
         add_folder(path)
         try:
             self._module = module_of("adapter", path)
-            self._about["name"] = str(self._module.name)
+            # Known differences bind to the version, so that None must not pass for one.
+            self._about["name"] = text_of("name must be", self._module.name)
             version = self._module.version()
-            # Known differences bind to it, so that None must not pass for one.
-            if not isinstance(version, str) or not version:
-                raise TypeError(f"version() must return a text, got {version!r}")
-            self._about["version"] = version
+            self._about["version"] = text_of("version() must return", version)
             self._about["tells"] = hasattr(self._module, "ran")
             if not callable(self._module.load):
                 raise TypeError("load is no function")

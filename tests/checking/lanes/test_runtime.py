@@ -587,7 +587,26 @@ del load
 the adapter PATH does not load: AttributeError: module 'adapter' has no attribute 'load'
 
 version = lambda: None
-the adapter PATH does not load: TypeError: version() must return a text, got None
+the adapter PATH does not load: TypeError: version() must return a text, got NoneType
+
+name = 3
+the adapter PATH does not load: TypeError: name must be a text, got int
+
+VERSION = ''
+the adapter PATH does not load: version() must return 1 to 200 printable characters, got
+''
+
+VERSION = '1.0' + chr(27) + '[31m'
+the adapter PATH does not load: version() must return 1 to 200 printable characters, got
+'1.0\\x1b[31m'
+
+VERSION = '1' * 201
+the adapter PATH does not load: version() must return 1 to 200 printable characters, got
+'ONES…
+
+name = 'Mine' + chr(27)
+the adapter PATH does not load: name must begin with a small letter and have small
+letters, digits, _, . and - alone, up to 64, got 'Mine\\x1b'
 
 sys.exit('bye')
 the adapter PATH does not load: SystemExit: bye
@@ -595,6 +614,13 @@ the adapter PATH does not load: SystemExit: bye
 no python
 the adapter PATH does not load: SyntaxError: invalid syntax (planted.py, line LINE)
 """
+
+
+def test_the_longest_version_is_one(tmp_path: Path) -> None:
+    lane = lane_on(tmp_path, "VERSION = '1' * 200")
+    info = lane.start()
+    lane.close()
+    assert (info.not_run, info.versions["planted"]) == (None, "1" * 200)
 
 
 @pytest.mark.parametrize(("change", "reason"), rows_of(NO_ADAPTERS))
@@ -605,6 +631,7 @@ def test_a_file_that_is_no_adapter_says_why(
     path = tmp_path / "planted.py"
     line = len(path.read_text("utf-8").splitlines())
     reason = reason.replace("PATH", str(path)).replace("LINE", str(line))
+    reason = reason.replace("ONES", "1" * 199)
     reason = reason.replace("which PYTHON", f"which {sys.executable}")
     assert told(lane) == [("NOT-RUN", reason)]
 
