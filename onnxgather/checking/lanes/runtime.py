@@ -152,7 +152,8 @@ class RuntimeLane:
     def _fault_at_exit(self) -> str | None:
         """Run a gather and let the runtime end; return what goes wrong then.
 
-        The cases count all the same, so that this is no reason not to start.
+        It is a finding of its own. The cases count all the same, so that it is no
+        reason not to start.
         """
         if not adapter_program.FORKS:
             return None

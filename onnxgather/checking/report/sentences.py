@@ -230,6 +230,7 @@ def verdict(report: Report) -> Verdict:
         "difference": counts["DIFF"],
         "error": counts["ERROR"],
         "fixed known difference": counts["FIXED"],
+        "fault at exit": len(faults_at_exit(report)),
         "invalid file": len({invalid.file for invalid in report.invalid}),
         "unusable file": len(report.unusable),
     }
@@ -279,6 +280,8 @@ def _headline(
     bad: list[str] = []
     if findings:
         bad.append(number_of(findings, "finding"))
+    for lane, fault in faults_at_exit(report).items():
+        bad.append(f"{lane} {fault}")
     # Where the lanes are listed, the reason is too.
     for lane, failure in unmet(report, with_reasons=False).items():
         bad.append(f"{lane} {failure}")
@@ -377,6 +380,11 @@ def known_counts(report: Report, lane: int) -> Counter[str]:
         if result.state == "KNOWN":
             counts["known wrong" if result.is_wrong else "known not to run"] += 1
     return counts
+
+
+def faults_at_exit(report: Report) -> dict[str, str]:
+    """Return what goes wrong when the programs of lanes end, by lane."""
+    return {lane.name: lane.at_exit for lane in report.lanes if lane.at_exit}
 
 
 def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:

@@ -457,7 +457,9 @@ def test_a_hang_ends_in_time(tmp_path: Path) -> None:
 
 
 @forks
-def test_a_runtime_that_dies_at_exit_is_told_and_passes(tmp_path: Path) -> None:
+def test_a_runtime_that_dies_at_exit_is_a_finding_and_its_cases_pass(
+    tmp_path: Path,
+) -> None:
     change = "import atexit; atexit.register(lambda: os.kill(os.getpid(), 11))"
     lane = lane_on(tmp_path, change)
     info = lane.start()
@@ -466,6 +468,15 @@ def test_a_runtime_that_dies_at_exit_is_told_and_passes(tmp_path: Path) -> None:
     assert info.at_exit == reason
     assert about_lane(info).endswith(f", target portable; {reason}")
     assert told(lane_on(tmp_path, change)) == [("PASS", None)]
+    words = ["check", "--case", "gather/rank-1/axis-0"]
+    words += ["--adapter", f"planted={tmp_path}/planted.py"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-3:] == [
+        "",
+        f"1 finding; planted {reason}",
+        "1 case on 1 lane: 1 agree bit for bit, 1 fault at exit.",
+    ]
 
 
 FOREIGN = "returned memory that is not the model's"

@@ -295,6 +295,18 @@ def test_every_report_says_that_the_check_was_cut(
     assert messages == [f"interrupted: {why}"] * errors
 
 
+def test_every_report_says_that_a_runtime_fails_at_exit() -> None:
+    fault = "answers, but then ended by signal 6 (SIGABRT) at exit"
+    root = check_said(
+        report_of([replace(CPU, at_exit=fault)], entry(gather_case(), passed("cpu"))),
+        "bad",
+        f"1 finding; cpu {fault}",
+        "1 case on 1 lane: 1 agree bit for bit, 1 fault at exit.",
+    )
+    (error,) = root.iter("error")
+    assert error.get("message") == f"at-exit: {fault}"
+
+
 def test_every_report_says_how_many_cases_are_without_arrays() -> None:
     check_said(
         report_of([OPENVINO], entry(gather_case(), DIFF), without_evidence=2),
