@@ -20,7 +20,7 @@ import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.foreign_memory import foreign_memory
-from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.lanes import adapter_program, open_lanes
 from onnxgather.checking.lanes.adapter_worker import ADAPTERS
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.report.sentences import about_lane
@@ -438,6 +438,31 @@ def test_the_frames_of_a_backtrace_are_left_out(tmp_path: Path) -> None:
 
 
 @forks
+def test_a_runtime_may_wait_at_its_end_for_a_thread_that_its_import_started(
+    tmp_path: Path,
+) -> None:
+    change = """
+    import atexit, threading
+    ended = threading.Event()
+    answered = threading.Event()
+    def wait_and_answer():
+        ended.wait()
+        answered.set()
+    threading.Thread(target=wait_and_answer, daemon=True).start()
+    def end():
+        ended.set()
+        answered.wait()
+    atexit.register(end)
+    """
+    lane = lane_on(tmp_path, change)
+    start = time.monotonic()
+    info = lane.start()
+    lane.close()
+    assert (info.not_run, info.at_exit) == (None, None)
+    assert time.monotonic() - start < adapter_program.END_TIME
+
+
+@forks
 def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     counted = tmp_path / "imports"
     change = f"open({str(counted)!r}, 'a').write('x')\n"
@@ -445,7 +470,7 @@ def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     lane = lane_on(tmp_path, dedent(fault) + change)
     states = [state for state, _ in told(lane, *[pair(3, 0)] * 20, pair(0, 0))]
     assert states == [*["ERROR"] * 20, "PASS"]
-    assert counted.read_text() == "x"
+    assert counted.read_text() == "xx"  # the first worker is a program of its own
 
 
 def test_a_hang_ends_in_time(tmp_path: Path) -> None:
