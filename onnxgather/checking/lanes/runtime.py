@@ -28,12 +28,14 @@ from onnxgather.checking.lanes.lane import (
     feeds_of,
 )
 from onnxgather.checking.lanes.python import (
+    Question,
     interpreter,
     question_of,
     target_of_lane,
 )
 from onnxgather.checking.node_models import bare_model, onnx_operators
 from onnxgather.core.checks import shown
+from onnxgather.core.descriptors.arrays import array_with, elements
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import runtime_python
@@ -176,10 +178,9 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        feeds = feeds_of(case, question.inputs)
         must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
         try:
-            result = self._worker.run(question.model, case.name, feeds)
+            result = self._run(case, question)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotGivenError as error:
@@ -196,6 +197,21 @@ class RuntimeLane:
         if refusal_passes and answer.kind is AnswerKind.RAN:
             self._renew_worker()
         return answer
+
+    def _run(self, case: Case, question: Question) -> RanTwice | str:
+        """Return what the runtime makes of a case, as `AdapterWorker.run` does."""
+        inputs = question.inputs
+        try:
+            return self._worker.run(question.model, case.name, feeds_of(case, inputs))
+        except NotGivenError:
+            if isinstance(case, NodeCase) or not case.descriptor.indices_tensor.strides:
+                raise
+        # Case: the adapter may refuse a number that is no index, but lies between them.
+        tensor = case.descriptor.indices_tensor
+        _, name, *_ = inputs
+        indices = array_with(tensor, elements(tensor, case.indices))
+        feeds = feeds_of(case, {**inputs, name: indices})
+        return self._worker.run(question.model, case.name, feeds)
 
     def _renew_worker(self) -> None:
         """Give the next case another worker, if that costs a fork alone.

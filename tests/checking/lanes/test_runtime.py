@@ -15,6 +15,7 @@ from folders import ROOT
 from lane_cases import pair, results, told, vector_gather
 from messages import message_of, rows_of
 from planted_adapter import planted
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase
@@ -287,6 +288,41 @@ def test_what_the_adapter_cannot_pass_on_is_not_run_and_no_refusal(
             "the adapter of planted cannot pass the case on: an index above 8",
         ),
         ("PASS", None),
+    ]
+
+
+def test_numbers_between_indices_do_not_keep_an_adapter_from_a_case(
+    tmp_path: Path,
+) -> None:
+    change = """
+    class NotGivenError(Exception):
+        pass
+
+    del ran
+
+    def load(model, name):
+        evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
+        def run(inputs):
+            if (inputs["IndicesTensor"] > 8).any():
+                raise NotGivenError("an index above 8")
+            return {"OutputTensor": evaluator.run(None, inputs)[0]}
+        return run
+
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+    """
+    apart = descriptor("GATHER: FLOAT32 4, INT64 2 strides 2, FLOAT32 2, 0, 1")
+    data = np.array([1, 2, 3, 4], np.float32)
+    cases = [
+        DescriptorCase("case", apart, data, np.array(indices), "error")
+        for indices in ([3, 99, 0], [9, 0, 0])
+    ]
+    assert told(lane_on(tmp_path, change), *cases) == [
+        ("PASS", None),
+        (
+            "NOT-RUN",
+            "the adapter of planted cannot pass the case on: an index above 8",
+        ),
     ]
 
 
