@@ -21,6 +21,7 @@ from onnxgather.checking.results import (
 )
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.execution.elsewhere.child import Breakdown
+from onnxgather.core.execution.elsewhere.hosts import runtime_python
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.output.result_states import BAD, STATES, State
 
@@ -90,8 +91,9 @@ def lane_again(lane: LaneInfo) -> str:
 
     PYTHON stands for an interpreter that a report names without a path.
     """
-    # Case: the lane runs in the environment of the check.
-    if lane.python is None or lane.python == sys.executable:
+    found = None if lane.adapter else runtime_python(lane.provider)
+    # Case: the lane runs where it runs without a path.
+    if lane.python in (None, found or sys.executable):
         return lane.name
     python = lane.python if os.path.dirname(lane.python) else "PYTHON"
     return f"{lane.name}={python}"
