@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
@@ -178,6 +179,10 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
+        return replace(self._answered(case, question), node=question.node)
+
+    def _answered(self, case: Case, question: Question) -> Answer:
+        """Have the runtime answer the question of a case."""
         must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
         try:
             result = self._run(case, question)
