@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, reduce
 from glob import escape
 from importlib.resources import files
 from itertools import starmap
@@ -23,7 +23,7 @@ from packaging.version import InvalidVersion
 from onnxgather.checking.arithmetic import Computed, arithmetics, computed
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.lanes.python import question_of
+from onnxgather.checking.lanes.python import question_to
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, elements
@@ -32,7 +32,7 @@ from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
 from onnxgather.core.execution.providers import PROVIDERS, WEB_PROVIDERS
 from onnxgather.core.execution.runtime import NotRunKind
-from onnxgather.core.options import DEFAULT_OPSET, POLICIES
+from onnxgather.core.options import POLICIES
 
 
 class _Pattern(
@@ -360,9 +360,15 @@ class LaneOutput:
                 return Computed(array, np.zeros(array.shape, bool))
         if got not in arithmetics():
             return None
-        opset = self._info.opset or DEFAULT_OPSET
-        question = question_of(case, self._info.target or "portable", opset=opset)
-        return computed(question.model, question.inputs, arithmetics()[got])
+        row = arithmetics()[got]
+        question, substitute = question_to(case, self._info)
+        if substitute is None:
+            return computed(question.model, question.inputs, row)
+        feeds = substitute.feeds([question.inputs])
+        words = [computed(question.model, feed, row) for feed in feeds]
+        (array,) = substitute.outputs([word.output for word in words])
+        is_unknown = reduce(np.logical_or, [word.is_unknown for word in words])
+        return Computed(array, is_unknown)
 
 
 def output_digest(output: Array) -> str:
