@@ -47,7 +47,9 @@ from onnxgather.core.execution.elsewhere.substitutes import Substitute, substitu
 from onnxgather.core.execution.elsewhere.worker import About, Worker
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
+    FULL_NAME,
     SETUP,
+    WEB_PROVIDERS,
     Provider,
     find_provider,
     target_of,
@@ -615,6 +617,27 @@ def question_of(
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
+
+
+def question_to(case: Case, info: LaneInfo) -> tuple[Question, Substitute | None]:
+    """Return the question that a lane is asked for a case.
+
+    Beside it is what the model computes in place of the case's gather; None if it
+    computes that.
+    """
+    provider = Provider(info.provider)
+    name = info.name.partition("@")[0]
+    # Case 1: a browser's provider, whose full name another may have.
+    if name in WEB_PROVIDERS:
+        provider = WEB_PROVIDERS[name]
+    # Case 2: any other provider, and no other runtime.
+    elif re.fullmatch(FULL_NAME, info.provider):
+        provider = find_provider(info.provider)
+    substitute = substitute_for(case, provider)
+    target = info.target or "portable"
+    opset = info.opset or DEFAULT_OPSET
+    question = question_of(case, target, substitute, opset, provider.needs_webnn)
+    return question, substitute
 
 
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
