@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
-from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran, result
+from planned_lane import ELSEWHERE, Planned, case, failed, only, ran, result
 from short_descriptors import descriptor, tensor_desc
 
 from onnxgather.checking.cases import DescriptorCase
@@ -93,8 +93,8 @@ OTHERS = """\
 """Fields with which an entry is about something else."""
 
 
-WILD = ran([(1, 2), (0, 0)], ZEROS)
-REFUSED = ran(None, ZEROS, "out of bounds")
+WILD = ran([(1, 2), (0, 0)])
+REFUSED = failed("out of bounds")
 
 
 def test_a_known_difference_is_shown_as_such() -> None:
@@ -130,7 +130,7 @@ CLAMPS = known_with(cases=[{}], found=[{"kind": "not-refused", "got": "clamp"}])
 def test_another_element_than_the_entry_says_is_a_finding(
     second: tuple[int, int], state: str
 ) -> None:
-    answer = ran([(1, 2), second], ZEROS)
+    answer = ran([(1, 2), second])
     assert only(case(0, 7), answer, known=(CLAMPS,)).state == state
 
 
@@ -156,8 +156,8 @@ def test_another_state_is_not_covered() -> None:
 ANSWERS: dict[str, Answer] = {
     "elsewhere": ELSEWHERE,
     "died": Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV"),
-    "no memory": ran(None, None, "no memory"),
-    "no memory in two lines": ran(None, None, "no\nmemory"),
+    "no memory": failed("no memory"),
+    "no memory in two lines": failed("no\nmemory"),
     "second row twice": ran([[3, 4], [3, 4]]),
 }
 

@@ -386,8 +386,12 @@ def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
 
 
 def line(error: BaseException) -> str:
-    """Return the message of an error of ONNX Runtime on one line."""
-    return " ".join(str(error).split())[:LONGEST_MESSAGE]
+    """Return the message of an error of ONNX Runtime on one line.
+
+    Bytes that are no UTF-8 are escaped, as no answer in JSON has them.
+    """
+    text = str(error).encode(errors="backslashreplace").decode()
+    return " ".join(text.split())[:LONGEST_MESSAGE]
 
 
 def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
@@ -567,8 +571,8 @@ def _run_alone(turns: threading.Lock, run: Callable[..., Any], *arguments: Any) 
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value is an array of numpy."""
-    return isinstance(value, np.ndarray)
+    """Return whether a value is an array of numpy, or a single element of one."""
+    return isinstance(value, np.ndarray | np.generic)
 
 
 def _run_bits(

@@ -44,7 +44,11 @@ def stub(
     return ModelLane("stub", find_provider(STUB), python, timeout=timeout)
 
 
-TYPES = "bool|float64|float32|float16|int64|int32|int16|int8|uint64|uint32|uint16|uint8"
+TYPES = (
+    "object|bool|complex64|complex128|bfloat16|float8_e4m3fn|float8_e4m3fnuz|"
+    "float8_e5m2|float8_e5m2fnuz|uint4|int4|float64|float32|float16|int64|int32|int16|int8|uint64|uint32|"
+    "uint16|uint8"
+)
 
 BANNER = """
 import sys, threading, time
