@@ -430,9 +430,9 @@ def _read(
         offsets = offsets.astype(np.int32)
     is_beyond = (offsets < 0) | (offsets >= data.size)
     zero = np.zeros((), data.dtype)
-    if not data.size:
-        return np.broadcast_to(zero, offsets.shape).copy()
-    output = data.reshape(-1)[np.where(is_beyond, 0, offsets)]
+    # The last element is for what lies outside, as the data may have none.
+    source = np.append(data.reshape(-1), zero)
+    output = source[np.where(is_beyond, data.size, offsets)]
     beyond = np.frombuffer(bytes([machine.pattern] * data.itemsize), data.dtype)[0]
     if rule.beyond == "zero":
         is_zero |= is_beyond
