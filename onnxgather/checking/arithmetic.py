@@ -216,7 +216,8 @@ def _nearest(array: Array, dtype: np.dtype[Any]) -> Array:
     """Return integers in another type; one that it lacks becomes its nearest."""
     ends = np.iinfo(dtype)
     numbers = array.astype(object)
-    return np.clip(numbers, ends.min, ends.max).astype(dtype)
+    clipped = np.clip(numbers, ends.min, ends.max)
+    return np.asarray(clipped).astype(dtype)  # of a scalar it is a number
 
 
 def _quiet(array: Array) -> Array:
@@ -423,6 +424,10 @@ def _read(
         base: The offset of each element of the output, without the indices.
         coordinates: The indices of each element, each with the axis that it counts.
     """
+    # Outside the tensor, a truth value may have any byte.
+    if data.dtype.kind == "b":
+        bits = data.view(np.uint8)
+        return _read(machine, node, bits, base, coordinates).view(data.dtype)
     rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
     strides = _strides(data.shape)
     offsets = base.copy()
@@ -451,9 +456,9 @@ def _read(
         offsets = offsets.astype(np.int32)
     is_beyond = (offsets < 0) | (offsets >= data.size)
     zero = np.zeros((), data.dtype)
-    if not data.size:
-        return np.broadcast_to(zero, offsets.shape).copy()
-    output = data.reshape(-1)[np.where(is_beyond, 0, offsets)]
+    # The last element is for what lies outside, as the data may have none.
+    source = np.append(data.reshape(-1), zero)
+    output = source[np.where(is_beyond, data.size, offsets)]
     beyond = np.frombuffer(bytes([machine.pattern] * data.itemsize), data.dtype)[0]
     if rule.beyond == "zero":
         is_zero |= is_beyond

@@ -22,7 +22,12 @@ from onnxgather.checking.results import (
     ResultKind,
     Returned,
 )
-from onnxgather.core.descriptors.arrays import Array, differing, elements
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    content_of,
+    differing,
+    elements,
+)
 from onnxgather.core.descriptors.explain import element_at, explain
 from onnxgather.core.descriptors.reference import reference, source_map
 from onnxgather.core.options import POLICIES, OutOfRange
@@ -181,23 +186,24 @@ def _facts(case: Case, answer: Answer) -> _Facts:
             "detail": answer.detail,
         }
 
-    # Case 2: a forbidden node. The provider may refuse it before or while it runs.
+    # Case 2: a node to refuse. The provider may do so before or while it runs.
     message = {"message": answer.reason}
-    if isinstance(case, NodeCase):
+    expected = case.expected()
+    if isinstance(case, NodeCase) and isinstance(expected, str):
         if answer.output is None:
             sentence = f"refused: {answer.reason}"
             return ResultKind.REFUSED, {**message, "reason": sentence}
-        return _facts_of_returned(Returned.UNKNOWN, answer.output, case.node.rule)
+        return _facts_of_returned(Returned.UNKNOWN, answer.output, expected)
 
     # Case 3: a descriptor with an index out of range.
     output = answer.output
-    expected = case.expected()
     if isinstance(expected, str):
+        assert isinstance(case, DescriptorCase), "nodes to refuse are case 2"
         if output is None:
             return ResultKind.REFUSED, {**message, "rule": expected}
         return _facts_of_returned(_returned(case, output), output, expected)
 
-    # Case 4: any other descriptor.
+    # Case 4: any other case.
     if answer.kind is AnswerKind.REFUSED:
         return ResultKind.NOT_TAKEN, message
     if output is None:
@@ -205,7 +211,7 @@ def _facts(case: Case, answer: Answer) -> _Facts:
     return _facts_of_output(case, expected, output)
 
 
-def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Facts:
+def _facts_of_output(case: Case, expected: Array, got: Array) -> _Facts:
     """Return how an output differs from the reference's, and where first."""
     types = {"expected": ArrayType.of(expected), "got": ArrayType.of(got)}
     if got.dtype != expected.dtype:
@@ -218,8 +224,10 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
     coordinates = np.unravel_index(int(offsets[0]), expected.shape)
     index = tuple(map(int, coordinates))
     texts = list[str]()
-    for element in (expected[index], got[index]):
-        texts += [str(element), element.tobytes().hex(" ")]
+    for array in (expected, got):
+        element = array[index]
+        content = content_of(np.asarray(element, array.dtype))
+        texts += [str(element), content.hex(" ")]
     return ResultKind.ELEMENTS, {
         "differing": int(offsets.size),
         "compared": int(expected.size),
@@ -256,11 +264,14 @@ def _returned(case: DescriptorCase, got: Array) -> Returned:
     return Returned.OTHER if is_of_data.all() else Returned.FOREIGN
 
 
-def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
+def _source(case: Case, index: tuple[int, ...]) -> str | None:
     """Return the explanation of an element of the output's array.
 
-    It is None for padding and gaps, which belong to no element of the tensor.
+    It is None for padding and gaps, which belong to no element of the tensor, and for
+    nodes.
     """
+    if isinstance(case, NodeCase):
+        return None
     desc = case.descriptor
     output = desc.output_tensor
     offset = int(np.ravel_multi_index(index, output.array_shape))

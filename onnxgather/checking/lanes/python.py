@@ -37,7 +37,8 @@ from onnxgather.checking.lanes.webnn import (
 )
 from onnxgather.checking.node_models import bare_model, wrapped
 from onnxgather.core.checks import argument_text, shown
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, content_of
+from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import OPERATORS
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution import kernels
@@ -206,6 +207,10 @@ class ModelLane:
         """Have the worker run a case."""
         if self.provider.runs_programs:
             return self._answer_of_program(case)
+        is_compiled = self.host and not self.provider.host_is_python
+        if is_compiled and case.data_type not in _HOST_TYPES:
+            reason = f"the program that runs {self.provider.name} takes no arrays of"
+            return Answer(AnswerKind.NOT_RUN, f"{reason} {case.data_type}")
         substitute = substitute_for(case, self.provider)
         if case.model is not None and substitute is not None:
             reason = (
@@ -249,7 +254,7 @@ class ModelLane:
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
             return answer
-        if body.output is None or body.output.tobytes() != expected.tobytes():
+        if body.output is None or content_of(body.output) != content_of(expected):
             return body
         return answer
 
@@ -516,6 +521,10 @@ def _is_host_folder(provider: Provider, path: str | None) -> bool:
     return os.path.isdir(os.path.expanduser(path))
 
 
+_HOST_TYPES = (*TensorDataType, "BOOL")
+"""The data types that hosts take which are no interpreters of Python."""
+
+
 class Question(NamedTuple):
     """What ONNX Runtime is given for a case."""
 
@@ -583,6 +592,14 @@ def question_of(
     Raises:
         OnnxGatherError: The model cannot be made.
     """
+    if case.model is not None:
+        _, proto = loaded(case.model.content)
+        arrays = (case.data, case.indices)
+        inputs = dict(zip(case.model.inputs, arrays, strict=True))
+        threads = 1
+        if not isinstance(case, NodeCase):
+            threads = threads_for(case.descriptor)
+        return Question(case.model.content, inputs, threads, operators(proto))
     if isinstance(case, NodeCase):
         threads = 1
         node = case.node
@@ -594,12 +611,6 @@ def question_of(
             node.output_shape,
             opset,
         )
-    elif case.model is not None:
-        _, proto = loaded(case.model.content)
-        arrays = (case.data, case.indices)
-        inputs = dict(zip(case.model.inputs, arrays, strict=True))
-        threads = threads_for(case.descriptor)
-        return Question(case.model.content, inputs, threads, operators(proto))
     else:
         threads = threads_for(case.descriptor)
         desc = case.descriptor

@@ -44,8 +44,6 @@ def stub(
     return ModelLane("stub", find_provider(STUB), python, timeout=timeout)
 
 
-TYPES = "bool|float64|float32|float16|int64|int32|int16|int8|uint64|uint32|uint16|uint8"
-
 BANNER = """
 import sys, threading, time
 def change():
@@ -425,19 +423,19 @@ ran(['float32', [2, *[1] * 99], 0]), FLOATS
 maximum supported dimension for an ndarray is currently 64, found 100
 
 ran(['O', [1], 0]), FLOATS
-Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+an array of O
 
 ran(['datetime64[s]', [1], 0]), FLOATS
-Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+an array of datetime64[s]
 
 ran(['>f4', [1], 0]), FLOATS
-Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+an array of >f4
 
 ran(['f4,f4', [1], 0]), FLOATS
-Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+an array of f4,f4
 
 ran(['float', [1], 0]), FLOATS
-Expected `str` matching regex '^(TYPES)\\Z' - at `$.outputs[0][0]`
+an array of float
 
 {'nodes': 'Gather'}
 Expected `array`, got `str` - at `$.nodes`
@@ -680,7 +678,7 @@ def test_a_worker_behind_a_script_is_ended_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "detail"),
-    one_quick_in(15, rows_of(NONSENSE.replace("TYPES", TYPES))),
+    one_quick_in(15, rows_of(NONSENSE)),
 )
 def test_a_worker_that_breaks_the_protocol_costs_its_case(
     tmp_path: Path, answer: str, detail: str

@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.datatypes import ONNX_NAMES, TensorDataType
 from onnxgather.core.descriptors.operators import OPERATORS, Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.execution import runtime
@@ -34,8 +34,7 @@ REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
-_TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
-_DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
+_TYPES = {*ONNX_NAMES, *(row.numpy.name for row in TensorDataType)}
 
 
 class NodeElsewhere(msgspec.Struct, frozen=True):
@@ -70,7 +69,7 @@ class _Answered(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     placed: _Natural = 0
     """How many nodes the provider runs: all of them, where the runtime names none."""
-    outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
+    outputs: tuple[str | tuple[str, tuple[_Natural, ...], _Natural], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -207,6 +206,8 @@ def _read(
     for output in answered.outputs:
         if isinstance(output, str):  # the run failed
             outputs.append(output)
+        elif output[0] not in _TYPES:
+            raise ValueError(f"an array of {output[0]}")
         else:
             outputs.append(runtime.array_at(output, blobs))
     assignment = zip(answered.names or nodes, nodes, strict=True)
