@@ -189,17 +189,13 @@ class ModelLane:
         """Have the worker run a case."""
         if self.provider.runs_programs:
             return self._answer_of_program(case)
-        substitute = substitute_for(case, self.provider)
-        if case.model is not None and substitute is not None:
-            reason = (
-                f"{self.provider.name} must be given {substitute.given_as}, and a file"
-                " runs as it is"
-            )
-            return Answer(AnswerKind.NOT_RUN, reason)
         try:
+            substitute = substitute_for(case, self.provider)
             question = question_of(
                 case, self._target, substitute, self.opset, self.is_for_webnn
             )
+        except ProviderError as error:  # `run` refuses it as well
+            return Answer(AnswerKind.NOT_RUN, str(error))
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         library = self._operators
@@ -278,12 +274,14 @@ class ModelLane:
         if library:
             session["operators"] = library
         feeds_of_model = feeds
-        if substitute is not None:
-            feeds_of_model = substitute.feeds(feeds)
         try:
+            if substitute is not None:
+                feeds_of_model = substitute.feeds(feeds)
             ran = self._worker.run(model, session, feeds_of_model, sent)
         except NoAnswerError as error:
             return Answer.none(error)
+        except ProviderError as error:  # `run` refuses it as well
+            return Answer(AnswerKind.NOT_RUN, str(error))
         except NotRunError as error:
             return self._not_run(error)
         except RefusedError as error:
@@ -499,12 +497,17 @@ class Question(NamedTuple):
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
     """Return what a provider runs in place of a case's gather.
 
-    It is None if the provider runs the gather itself.
+    It is None if the provider runs the gather itself, as it does of a file.
     """
-    if isinstance(case, NodeCase):
+    if isinstance(case, NodeCase) or case.runs_file:
         return None
-    moves_only = not case.wrapped  # a multiplication needs elements of the data type
-    return substitute_of(case.descriptor, provider, case.indices, moves_only)
+    return substitute_of(
+        case.descriptor,
+        provider,
+        case.out_of_range,
+        case.indices,
+        moves_only=not case.wrapped,  # a multiplication needs elements of the data type
+    )
 
 
 def given_to(provider: Provider, case: Case) -> list[Case]:

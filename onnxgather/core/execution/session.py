@@ -51,7 +51,6 @@ from onnxgather.core.execution.runtime import (
     Setup,
 )
 from onnxgather.core.lowering.graph import NATIVE_DOMAIN
-from onnxgather.core.lowering.indices import LONGEST_INT32
 from onnxgather.core.lowering.portable import OUTPUT
 from onnxgather.core.model.values import (
     ModelProto,
@@ -235,13 +234,11 @@ class Session:
             for value_type in self.inputs.values()
         ]
         """The inputs as numpy arrays that need no more checks."""
-        self._narrows = self._substitute is not None and self._substitute.narrows
         # The kernels check each index that they read; a provider may let an index out
         # of range pass.
-        may_pass = (
+        self._checks_first = (
             operators is None and self._desc is not None and out_of_range == "error"
         )
-        self._checks_first = self._narrows or may_pass
         try:
             self._opened = opening()
         except Exception as error:
@@ -347,7 +344,7 @@ class Session:
             # It is imported here, as few providers need it.
             from onnxgather.core.execution.elsewhere.substitutes import substitute_of
 
-            self._substitute = substitute_of(desc, self.provider)
+            self._substitute = substitute_of(desc, self.provider, self._policy)
             if self._substitute is not None:
                 desc = self._substitute.given
         if target is not None:
@@ -429,25 +426,12 @@ class Session:
         """Check the indices of a descriptor before the model runs.
 
         Raises:
-            IndexOutOfRangeError: An index is out of range and the policy is "error".
-            ProviderError: The provider's arithmetic reads an index in part.
+            IndexOutOfRangeError: An index is out of range.
         """
-        desc = cast("Descriptor", self._desc)
-        indices = feeds["IndicesTensor"]
-        if self._policy == "error":  # some providers answer with zeros
-            # A copy, as a provider may read on past an index that changes after the
-            # check.
-            indices = indices.copy()
-            feeds["IndicesTensor"] = indices
-            check_indices(desc, indices)
-        if not self._narrows:
-            return
-        try:
-            check_indices(desc, indices, LONGEST_INT32)
-        except IndexOutOfRangeError as error:
-            index_type = desc.indices_tensor.data_type
-            rule = f"{self.provider.name} reads the low 32 bits of {index_type} indices"
-            raise ProviderError(f"{rule}: {error}") from None
+        # A copy, as a provider may read on past an index that changes after the check.
+        indices = feeds["IndicesTensor"].copy()
+        feeds["IndicesTensor"] = indices
+        check_indices(cast("Descriptor", self._desc), indices)
 
     def _why_it_failed(self, error: Exception, *inputs: Any) -> Exception:
         """Return an error that says in one sentence why a model did not run."""
