@@ -211,11 +211,14 @@ class Session:
             )
         operators = None
         if self._desc is not None and self.provider.runs_programs:
-            inputs, outputs = _values_of_descriptor(self._desc)
+            values = _values_of_descriptor(self._desc)
             opening = self._opening_of_program(self._desc)
         else:
             model, proto = loaded(source)
-            inputs, outputs = values_of(proto)
+            values = values_of(proto)
+            # Case: the model may have other data types, and other indices.
+            if self._substitute is not None:
+                values = _values_of_descriptor(self._substitute.desc)
             if any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import):
                 operators = kernels.operators_of(self.provider, "native")
             setup = Setup(
@@ -225,10 +228,9 @@ class Session:
                 settings=provider_options,
             )
             opening = partial(open_model, model, self.provider, setup)
-        self.inputs = self._with_own_types(inputs)
-        """The data types and the sizes of the inputs, by their names."""
-        self.outputs = self._with_own_types(outputs)
-        """The data types and the sizes of the outputs, by their names."""
+        self.inputs, self.outputs = values
+        """The data types and the sizes of the inputs and of the outputs, by their
+        names."""
         self._plain = [
             (np.ndarray, value_type.dtype, value_type.sizes)
             for value_type in self.inputs.values()
@@ -360,17 +362,6 @@ class Session:
             return to_onnx_for_webnn(desc, self._policy)
         suitable = target_of(name, target)
         return descriptor_model(desc, self._policy, suitable, threads=threads)
-
-    def _with_own_types(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
-        """Return the values of the model, with the data types of the descriptor."""
-        if self._substitute is None:
-            return {**values}
-        own_tensors = tensors(self._substitute.desc)
-        own_values: dict[str, ValueType] = {}
-        for name, value_type in values.items():
-            data_type = name_of(own_tensors[name].data_type.onnx)
-            own_values[name] = value_type._replace(data_type=data_type)
-        return own_values
 
     def _why_not(self) -> ProviderError:
         """Return the error of a session that is closed, or in the child of a fork."""
