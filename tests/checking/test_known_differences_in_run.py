@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus.sampling import random_cases
 from onnxgather.core.errors import IndexOutOfRangeError, ProviderError
-from onnxgather.core.execution.elsewhere.child import NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import find_runtime
 from onnxgather.core.execution.elsewhere.worker import OpenedThere, Worker
 from onnxgather.core.execution.providers import PROVIDERS, Provider
@@ -22,7 +23,7 @@ CASES = [*descriptor_cases(), *random_cases(300, 5)]
 
 SENTENCES = (
     "must run every node, but",
-    "must have an address that does not wrap modulo 2^32, as",
+    "has no UINT32, so that IndicesTensor[",
     "the graph is not acyclic",
 )
 """What errors of providers say: a node went to another provider; an index needs UINT32;
@@ -30,7 +31,9 @@ OpenVINO's provider made a graph with a cycle."""
 
 
 @pytest.fixture(params=["openvino", "webgpu"])
-def provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def provider(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """A provider that has known differences, in another program if it is not here."""
     name: str = request.param
     found = PROVIDERS[name]
@@ -39,15 +42,16 @@ def provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         pytest.skip("needs --openvino PYTHON, an environment with onnxruntime-openvino")
     if name == "webgpu" and not find_runtime(found):
         pytest.skip(f"needs {found.source}")
-    if name == "openvino":
-        worker = Worker(python, 60)
-        request.addfinalizer(worker.close)
+    if name == "webgpu":
+        yield name
+        return
+    with closing(Worker(python, 60)) as worker:
 
         def opened(model: bytes, _: Provider, setup: Setup) -> OpenedThere:
             return OpenedThere(worker, model, setup)
 
         monkeypatch.setattr("onnxgather.core.execution.session.open_model", opened)
-    return name
+        yield name
 
 
 def outcome(case: DescriptorCase, provider: str) -> str:
@@ -55,19 +59,17 @@ def outcome(case: DescriptorCase, provider: str) -> str:
 
     Any other outcome fails.
     """
-    arrays = case.data, case.indices
+    policy = case.out_of_range
     try:
-        with og.Session(
-            case.descriptor, provider, out_of_range=case.out_of_range
-        ) as session:
-            output = session.run(*arrays)
+        with og.Session(case.descriptor, provider, out_of_range=policy) as session:
+            output = session.run(case.data, case.indices)
     except IndexOutOfRangeError:
-        assert case.must_refuse, case.name
-        return "refused"
+        return "refused" if case.must_refuse else pytest.fail(case.name)
     except ProviderError as error:
-        assert not isinstance(error.__cause__, NoAnswerError), (case.name, error)
-        (sentence,) = [text for text in SENTENCES if text in str(error)]
-        return sentence
+        for sentence in SENTENCES:
+            if sentence in str(error):
+                return sentence
+        raise
     expected = case.expected()
     assert isinstance(expected, np.ndarray), case.name
     assert output.dtype == expected.dtype, case.name

@@ -190,13 +190,11 @@ class ModelLane:
         """Have the worker run a case."""
         if self.provider.runs_programs:
             return self._answer_of_program(case)
+        substitute = substitute_for(case, self.provider)
         try:
-            substitute = substitute_for(case, self.provider)
             question = question_of(
                 case, self._target, substitute, self.opset, self.is_for_webnn
             )
-        except ProviderError as error:  # `run` refuses it as well
-            return Answer(AnswerKind.NOT_RUN, str(error))
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
         library = self._operators
@@ -282,8 +280,6 @@ class ModelLane:
             ran = self._worker.run(model, session, feeds_of_model, sent)
         except NoAnswerError as error:
             return Answer.none(error)
-        except ProviderError as error:  # `run` refuses it as well
-            return Answer(AnswerKind.NOT_RUN, str(error))
         except NotRunError as error:
             return self._not_run(error)
         except RefusedError as error:

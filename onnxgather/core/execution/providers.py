@@ -169,6 +169,7 @@ _NOT_RUN = {
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",
     "operators": "{name} must run onnxgather's own operators, but {detail}",
+    "types": "{name} has no {detail}",
 }
 """The sentence for each kind of `runtime.NotRunError`."""
 

@@ -83,6 +83,7 @@ NotRunKind = Literal[
     "elsewhere",
     "folded",
     "operators",
+    "types",
 ]
 """Why a provider did not run a model.
 
@@ -92,6 +93,8 @@ no node assignment; the detail is its version. library: the plugin library does 
 load; the detail is its error. no-device: the plugin library offers no device.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
 left to run. operators: onnxgather's own operators did not run; the detail says why.
+types: the provider lacks a data type, without which it would read another element; the
+detail names both.
 """
 
 

@@ -409,6 +409,20 @@ def test_a_provider_is_given_indices_that_it_holds(
     open_session.cache_clear()
 
 
+def test_an_index_that_a_provider_reads_otherwise_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = Mock()
+    monkeypatch.setattr("onnxgather.core.execution.session.open_model", opened)
+    session = Session(DESC, "openvino", out_of_range="directml")
+    indices = np.array([[0, 2**32 - 1]], np.uint32)
+    assert message_of(ProviderError, session.run, DATA, indices) == (
+        "OpenVINOExecutionProvider has no UINT32, so that IndicesTensor[0,1] must have"
+        " an address that does not wrap modulo 2^32, got 4294967295"
+    )
+    opened.return_value.run_all.assert_not_called()
+
+
 @pytest.mark.skipif(
     kernels.operators_library() is None, reason="the native kernels are not built"
 )

@@ -27,8 +27,8 @@ from onnxgather.core.descriptors.arrays import (
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
-from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.providers import Provider
+from onnxgather.core.execution.runtime import NotRunError
 from onnxgather.core.gather import gather_of
 from onnxgather.core.lowering.indices import LONGEST_INT32
 from onnxgather.core.lowering.offsets import index_strides
@@ -55,8 +55,6 @@ class Substitute(Struct, frozen=True):
     """The gather that the provider runs, with as many elements in each tensor."""
     out_of_range: OutOfRange
     """What an index out of range does, in both."""
-    provider: str
-    """The full name of the provider."""
     changes_indices: bool
     """Whether the indices are given as other numbers or in another type."""
 
@@ -87,7 +85,7 @@ class Substitute(Struct, frozen=True):
             feed: The inputs, by their names.
 
         Raises:
-            ProviderError: The provider would read another element for an index.
+            NotRunError: The provider would read another element for an index.
         """
         outputs_of_runs = [run_all(given)[0] for given in self.feeds([feed])]
         return self.outputs(outputs_of_runs)
@@ -98,7 +96,7 @@ class Substitute(Struct, frozen=True):
         For each set of inputs there are as many runs as an element has words.
 
         Raises:
-            ProviderError: As `run`.
+            NotRunError: As `run`.
         """
         given: list[dict[str, Array]] = []
         for feed in wanted:
@@ -129,6 +127,10 @@ class Substitute(Struct, frozen=True):
         """Return the indices as the provider's runs read them."""
         if not self.changes_indices:
             return indices
+        longest = max(axis_sizes(self.desc))
+        if longest >= LONGEST_INT32:
+            rule = f"an axis must be shorter than {LONGEST_INT32}"
+            raise NotRunError("types", f"INT64, so that {rule}, got {longest}")
         dtype = self.given.indices_tensor.data_type.numpy
         if self.out_of_range == "directml":
             index = elements(self.desc.indices_tensor, indices)
@@ -151,7 +153,7 @@ class Substitute(Struct, frozen=True):
             words: What `_without_sign` returns of them.
 
         Raises:
-            ProviderError: There are none for an index.
+            NotRunError: There are none for an index.
         """
         tensor = self.desc.input_tensor
         gather = gather_of(self.desc)
@@ -185,9 +187,10 @@ class Substitute(Struct, frozen=True):
         if is_wrong.any():
             where = np.unravel_index(np.argmax(is_wrong), is_wrong.shape)
             found = ",".join(map(str, where))
-            raise ProviderError(
-                f"IndicesTensor[{found}] must have an address that does not wrap modulo"
-                f" 2^32, as {self.provider} has no UINT32, got {index[where].tolist()}"
+            raise NotRunError(
+                "types",
+                f"UINT32, so that IndicesTensor[{found}] must have an address that does"
+                f" not wrap modulo 2^32, got {index[where].tolist()}",
             )
         low = np.where(is_low[..., None], tuples, coordinates)
         return low.reshape(words.shape).astype(INDEX.numpy)
@@ -247,9 +250,6 @@ def substitute_of(
         indices: IndicesTensor. Under "error" its type stays where `INDEX` does not hold
             each index. None means that it will.
         moves_only: Whether the model only moves elements.
-
-    Raises:
-        ProviderError: The axis is longer than `INDEX` counts.
     """
     data_types = provider.data_types
     if not data_types:
@@ -269,19 +269,13 @@ def substitute_of(
     elif out_of_range == "directml":
         changes_indices = True
     if changes_indices:
-        longest = max(axis_sizes(desc))
-        if longest >= LONGEST_INT32:
-            raise ProviderError(
-                f"{provider.name} has no INT64, so that an axis must be shorter than"
-                f" {LONGEST_INT32}, got {longest}"
-            )
         if out_of_range == "directml":
             tensor = TensorDesc(index_type, tensor.sizes)
         changed["indices_tensor"] = _retyped(tensor, index_type)
     if not changed:
         return None
     given = replace(desc, **changed)
-    return Substitute(desc, given, out_of_range, provider.name, changes_indices)
+    return Substitute(desc, given, out_of_range, changes_indices)
 
 
 def _without_sign(desc: Descriptor, index: Array) -> Array:
@@ -304,9 +298,6 @@ def why_not_as_it_is(
     """Return why a provider may read other elements in a model that runs as it is.
 
     The arguments are those of `substitute_of`; None means that it reads the same.
-
-    Raises:
-        ProviderError: As `substitute_of`.
     """
     found = substitute_of(desc, provider, out_of_range, indices)
     if found is None:
