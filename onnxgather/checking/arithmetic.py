@@ -23,11 +23,12 @@ Conversion = Literal["low-bits", "nearest"]
 """What becomes of a number that the narrower type does not hold: its low bits, or the
 nearest number that the type holds."""
 
-Outside = Literal["zero", "address", "modulo", "clamp"]
+Outside = Literal["zero", "address", "from-the-end", "modulo", "clamp"]
 """What a gather returns for an index that is not in the range of its axis.
 
 zero: zeros. address: what stands at the address that the index gives without a check,
-which may be outside the tensor. modulo: the element at the index modulo the size.
+which may be outside the tensor. from-the-end: that, where a negative index is counted
+from the end first. modulo: the element at the index modulo the size.
 clamp: the element at the nearest index.
 """
 
@@ -37,7 +38,7 @@ class GatherRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     outside: Outside
     """What an index out of range gives."""
-    negative: Outside | Literal["from-the-end"] = "from-the-end"
+    negative: Outside = "from-the-end"
     """What an index gives that is negative and in range. ONNX counts it from the
     end."""
 
@@ -360,7 +361,7 @@ def _read(
 
 
 def _from_the_end(index: Array, size: int) -> Array:
-    return index + size
+    return np.where(index < 0, index + size, index)
 
 
 def _modulo(index: Array, size: int) -> Array:
