@@ -110,8 +110,8 @@ def run(
     Raises:
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
-        ProviderError: The provider is missing, fails, or did not get every node; or its
-            arithmetic reads an index in part.
+        ProviderError: The provider is missing, fails, or did not get every node; or it
+            would read another element for an index.
 
     Example:
         >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
@@ -136,7 +136,9 @@ class Session:
     """The model of a descriptor, or any model, on one provider: prepared to run often.
 
     In the model of a descriptor, data types that the provider lacks are replaced by
-    types that it has; the arrays have the types of the descriptor.
+    types that it has, and indices by those that lead to the same elements; the arrays
+    have the types of the descriptor. A model runs as it is: a provider may compute
+    otherwise than ONNX says.
 
     Several threads may use a session at once; where the provider allows one call at a
     time, the others wait. In the child of a fork, a session that was made before raises
