@@ -20,7 +20,11 @@ from onnxgather.checking.lanes.lane import AnswerKind
 from onnxgather.checking.lanes.python import ModelLane, given_to, substitute_for
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import IndexOutOfRangeError
-from onnxgather.core.execution.elsewhere.substitutes import Substitute, substitute_of
+from onnxgather.core.execution.elsewhere.substitutes import (
+    Substitute,
+    substitute_of,
+    why_not_as_it_is,
+)
 from onnxgather.core.execution.providers import (
     PROVIDERS,
     WEB_PROVIDERS,
@@ -212,6 +216,28 @@ def test_an_index_that_leads_nowhere_without_uint32_is_refused(row: str) -> None
         f" IndicesTensor[{where}] must have an address that does not wrap modulo 2^32,"
         f" got {index}"
     )
+
+
+AS_IT_IS = """\
+FLOAT32 | UINT32 | clamp | 0 2147483647 | None
+FLOAT32 | UINT32 | clamp | 0 2147483648 | indices as INT32
+FLOAT32 | INT32 | directml | 0 1 | None
+FLOAT32 | INT32 | directml | 0 2 | indices as INT32
+FLOAT16 | INT32 | clamp | 0 1 | data as INT32
+"""
+"""Gathers in files, and what OpenVINO's provider must be given in their place."""
+
+
+@pytest.mark.parametrize("row", AS_IT_IS.splitlines())
+def test_a_file_that_a_provider_may_read_otherwise_is_refused(row: str) -> None:
+    data_type, index_type, policy, wanted, given_as = row.split(" | ")
+    desc = gather(data_type, index_type)
+    indices = np.array([wanted.split()], index_type.lower())
+    told = why_not_as_it_is(desc, OPENVINO, cast("Any", policy), indices)
+    name = "OpenVINOExecutionProvider"
+    sentence = f"{name} must be given {given_as}, and a file runs as it is"
+    assert told == (None if given_as == "None" else sentence)
+    assert why_not_as_it_is(desc, PROVIDERS["cpu"], "clamp", indices) is None
 
 
 def test_an_axis_that_int32_does_not_count_is_refused() -> None:
