@@ -37,7 +37,7 @@ def provider(
     """A provider that has known differences, in another program if it is not here."""
     name: str = request.param
     found = PROVIDERS[name]
-    python = request.config.getoption("--openvino")
+    python: str | None = request.config.getoption("--openvino")
     if name == "openvino" and python is None:
         pytest.skip("needs --openvino PYTHON, an environment with onnxruntime-openvino")
     if name == "webgpu" and not find_runtime(found):
@@ -45,7 +45,7 @@ def provider(
     if name == "webgpu":
         yield name
         return
-    with closing(Worker(python, 60)) as worker:
+    with closing(Worker(str(python), 60)) as worker:
 
         def opened(model: bytes, _: Provider, setup: Setup) -> OpenedThere:
             return OpenedThere(worker, model, setup)
