@@ -212,12 +212,6 @@ class ModelLane:
             reason = f"the program that runs {self.provider.name} takes no arrays of"
             return Answer(AnswerKind.NOT_RUN, f"{reason} {case.data_type}")
         substitute = substitute_for(case, self.provider)
-        if case.model is not None and substitute is not None:
-            reason = (
-                f"{self.provider.name} must be given {substitute.given_as}, and a file"
-                " runs as it is"
-            )
-            return Answer(AnswerKind.NOT_RUN, reason)
         try:
             question = question_of(
                 case, self._target, substitute, self.opset, self.is_for_webnn
@@ -303,9 +297,9 @@ class ModelLane:
         if library:
             session["operators"] = library
         feeds: Sequence[Mapping[str, Array]] = [inputs]
-        if substitute is not None:
-            feeds = substitute.feeds(feeds)
         try:
+            if substitute is not None:
+                feeds = substitute.feeds(feeds)
             ran = self._worker.run(model, session, feeds, sent)
         except NoAnswerError as error:
             return Answer.none(error)
@@ -546,12 +540,17 @@ class Question(NamedTuple):
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
     """Return what a provider runs in place of a case's gather.
 
-    It is None if the provider runs the gather itself.
+    It is None if the provider runs the gather itself, as it does of a file.
     """
-    if isinstance(case, NodeCase):
+    if isinstance(case, NodeCase) or case.runs_file:
         return None
-    moves_only = not case.wrapped  # a multiplication needs elements of the data type
-    return substitute_of(case.descriptor, provider, case.indices, moves_only)
+    return substitute_of(
+        case.descriptor,
+        provider,
+        case.out_of_range,
+        case.indices,
+        moves_only=not case.wrapped,  # a multiplication needs elements of the data type
+    )
 
 
 def given_to(provider: Provider, case: Case) -> list[Case]:

@@ -94,7 +94,7 @@ def find_offsets(
         if index.dtype.kind != "u":
             offset = non_negative(graph, offset, sizes)
 
-    strides = _index_strides(desc, gather, out_of_range)
+    strides = index_strides(desc, gather, out_of_range)
     factor = constant("strides", strides.astype(offset.dtype))
     why = "coordinate x stride"
     offset = graph.add("Mul", "index_offsets", offset, factor, why=why)
@@ -115,7 +115,7 @@ def find_offsets(
     return buffer, offset, mask
 
 
-def _index_strides(
+def index_strides(
     desc: Descriptor, gather: Geometry, out_of_range: OutOfRange
 ) -> Array:
     """Return the strides of the indexed dimensions, a scalar of a single dimension."""
