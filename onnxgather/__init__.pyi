@@ -16,6 +16,7 @@ from onnxgather.core.descriptors.explain import explain as explain
 from onnxgather.core.descriptors.feature_levels import (
     minimum_feature_level as minimum_feature_level,
 )
+from onnxgather.core.descriptors.onnx_reference import reference_onnx as reference_onnx
 from onnxgather.core.descriptors.operators import OPERATORS as OPERATORS
 from onnxgather.core.descriptors.operators import Descriptor as Descriptor
 from onnxgather.core.descriptors.operators import GatherDesc as GatherDesc

@@ -7,9 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
+import msgspec
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array, all_in_range, check_arrays
+from onnxgather.core.descriptors.datatypes import (
+    GATHERED_TYPES,
+    TensorDataType,
+    type_of,
+)
 from onnxgather.core.descriptors.drawn import (
     ALL_DRAWN,
     MAX_DRAWN_BYTES,
@@ -17,11 +23,12 @@ from onnxgather.core.descriptors.drawn import (
     draw_names,
     drawn,
 )
+from onnxgather.core.descriptors.onnx_reference import reference_onnx
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import IndexOutOfRangeError
-from onnxgather.core.gather import gather_of_node
+from onnxgather.core.gather import ATTRIBUTES, gather_of_node
 from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.outside import told_outside
 from onnxgather.core.programs.program import BARE, OwnModel, Program
@@ -73,9 +80,8 @@ class FileModel:
         return cls(content, inputs, output.name, model.target)
 
 
-@dataclass(frozen=True, slots=True)
-class ForbiddenNode:
-    """An ONNX node that ONNX's specification forbids, so that it has no descriptor."""
+class GatherNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An ONNX node that gathers."""
 
     operator: str
     """Gather, GatherElements or GatherND."""
@@ -83,8 +89,9 @@ class ForbiddenNode:
     """The `axis` or `batch_dims` of the node, by its name."""
     output_shape: tuple[int, ...]
     """The shape that the model declares."""
-    rule: str
-    """The rule that the node breaks; a provider must refuse it."""
+    rule: str | None = None
+    """The rule of ONNX that the node breaks, so that a provider must refuse it; None
+    where ONNX allows the node."""
 
 
 class _Arrays:
@@ -99,12 +106,12 @@ class _Arrays:
     def data_type(self) -> str:
         """The name of the data's type, such as FLOAT32."""
         # A check of many cases keeps each name only once.
-        return sys.intern(self.data.dtype.name.upper())
+        return sys.intern(type_of(self.data.dtype))
 
     @property
     def index_type(self) -> str:
         """The name of the indices' type, such as INT64."""
-        return sys.intern(self.indices.dtype.name.upper())
+        return sys.intern(type_of(self.indices.dtype))
 
     def wrapped_in(self) -> Self:
         """Return the case with its gather between two multiplications by one.
@@ -115,8 +122,11 @@ class _Arrays:
 
         Multiplying by one keeps every normal number, zero and infinity. It does not
         keep the bits of a NaN, and some devices flush subnormal numbers: the case has
-        ones in their place.
+        ones in their place. Data that nothing multiplies, such as texts, stay between
+        no operators.
         """
+        if self.data_type not in TensorDataType.__members__:
+            return self
         data = self.data
         if data.dtype.kind == "f":
             smallest = np.finfo(data.dtype).smallest_normal
@@ -224,23 +234,26 @@ class DescriptorCase(_Arrays):
 
 @dataclass(frozen=True, slots=True)
 class NodeCase(_Arrays):
-    """A node that ONNX forbids with its inputs; a provider must refuse it."""
+    """A node of ONNX with its inputs, which no descriptor need say."""
 
     name: str
     """Unique in a check, such as `forbidden/gather/axis/rank`."""
-    node: ForbiddenNode
+    node: GatherNode
     data: Array
+    """The array of the data; texts are objects."""
     indices: Array
     wrapped: bool = False
     """Whether the node stands between two multiplications by one; see `wrapped_in`."""
+    origin: Origin | None = None
+    model: FileModel | None = None
+    """The model that lanes run; None if they make a model of the node."""
 
-    model: ClassVar[None] = None
-    runs_file: ClassVar[bool] = False
     out_of_range: ClassVar[OutOfRange] = "error"
-    in_range: ClassVar[bool] = True
-    """The case counts as in range whatever its indices."""
-    must_refuse: ClassVar[bool] = True
-    origin: ClassVar[None] = None
+
+    @property
+    def runs_file(self) -> bool:
+        """Whether lanes run the file of a model."""
+        return self.model is not None
 
     @property
     def operator(self) -> str:
@@ -252,9 +265,28 @@ class NodeCase(_Arrays):
         """The rank of the data."""
         return self.data.ndim
 
-    def expected(self) -> str:
-        """Return the rule that the node breaks."""
-        return self.node.rule
+    @property
+    def in_range(self) -> bool:
+        """Whether every index is in range.
+
+        It is True of a node that ONNX forbids, whose axis need not exist.
+        """
+        return self.node.rule is not None or not self.must_refuse
+
+    @property
+    def must_refuse(self) -> bool:
+        """Whether the only right answer is a refusal."""
+        return isinstance(self.expected(), str)
+
+    def expected(self) -> Array | str:
+        """Return the output by ONNX's formula, or why a provider must refuse it."""
+        if self.node.rule is not None:
+            return self.node.rule
+        attributes = self.node.attributes
+        try:
+            return reference_onnx(self.operator, self.data, self.indices, **attributes)
+        except IndexOutOfRangeError as error:
+            return str(error)
 
 
 Case = DescriptorCase | NodeCase
@@ -395,14 +427,24 @@ def smallest_case(operator: str, data_type: str) -> DescriptorCase:
     return DescriptorCase(operator, desc, data, indices, "error")
 
 
-def allowed_beside(case: NodeCase) -> DescriptorCase:
-    """Return the smallest allowed case with a forbidden node's operator and data type.
+def _allowed_beside(case: NodeCase) -> Case:
+    """Return the smallest allowed case with a node's operator and data type.
 
-    A provider that runs it proves that it refuses the forbidden node for its broken
-    rule.
+    A provider that runs it proves that it refuses the node for its broken rule, or as
+    an axis without elements has no index in range.
     """
-    allowed = smallest_case(case.operator, case.data_type)
-    allowed = replace(allowed, name=_name_beside(case.operator, case.data_type))
+    data_type = case.data_type
+    if data_type not in GATHERED_TYPES:  # which is the broken rule
+        data_type = "FLOAT32"
+    allowed: Case
+    if data_type in TensorDataType.__members__:
+        allowed = smallest_case(case.operator, data_type)
+    else:
+        numbers = smallest_case(case.operator, "INT8")
+        data = numbers.data.astype(case.data.dtype)
+        node = GatherNode(case.operator, {ATTRIBUTES[case.operator]: 0}, data.shape)
+        allowed = NodeCase("", node, data, numbers.indices)
+    allowed = replace(allowed, name=_name_beside(case.operator, data_type))
     if case.wrapped:
         return allowed.wrapped_in()
     return allowed
@@ -418,15 +460,17 @@ def is_beside_nodes(case: DescriptorCase) -> bool:
     return case.name == _name_beside(operator, case.data_type)
 
 
-def case_beside(case: Case) -> DescriptorCase | None:
+def case_beside(case: Case) -> Case | None:
     """Return the valid case beside a case that must be refused; None for other cases.
 
-    It is an allowed node of the operator, or the same descriptor with indices of zero.
+    It is the same gather with indices of zero, or else an allowed node of the operator.
     A refusal counts only if the provider gives the right answer to this case.
     """
-    if isinstance(case, NodeCase):
-        return allowed_beside(case)
     if not case.must_refuse:
         return None
     zeros = np.zeros_like(case.indices)
-    return replace(case, name=f"beside/{case.name}", indices=zeros)
+    beside = replace(case, name=f"beside/{case.name}", indices=zeros)
+    # Case: ONNX forbids the node, or its axis has no element.
+    if isinstance(case, NodeCase) and beside.must_refuse:
+        return _allowed_beside(case)
+    return beside

@@ -22,7 +22,12 @@ from onnxgather.checking.results import (
     ResultKind,
     Returned,
 )
-from onnxgather.core.descriptors.arrays import Array, differing, elements
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    content_of,
+    differing,
+    elements,
+)
 from onnxgather.core.descriptors.explain import element_at, explain
 from onnxgather.core.descriptors.reference import reference, source_map
 from onnxgather.core.options import POLICIES, OutOfRange
@@ -158,26 +163,27 @@ def _facts(case: Case, answer: Answer) -> _Facts:
             "detail": answer.detail,
         }
 
-    # Case 2: a forbidden node. The provider may refuse it before or while it runs.
+    # Case 2: a node to refuse. The provider may do so before or while it runs.
     message = {"message": answer.reason}
-    if isinstance(case, NodeCase):
+    expected = case.expected()
+    if isinstance(case, NodeCase) and isinstance(expected, str):
         if answer.output is None:
             sentence = f"refused: {answer.reason}"
             return ResultKind.REFUSED, {**message, "reason": sentence}
-        return _facts_of_returned(Returned.UNKNOWN, answer.output, case.node.rule)
+        return _facts_of_returned(Returned.UNKNOWN, answer.output, expected)
 
-    # Case 3: a descriptor.
+    # Case 3: another node, or a descriptor.
     if answer.kind is AnswerKind.REFUSED:
         return ResultKind.NOT_TAKEN, message
-    expected = case.expected()
     if isinstance(expected, str):
+        assert isinstance(case, DescriptorCase), "nodes to refuse are case 2"
         return _facts_of_refusal(case, expected, answer)
     if answer.output is None:
         return ResultKind.FAILED, message
     return _facts_of_output(case, expected, answer.output)
 
 
-def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Facts:
+def _facts_of_output(case: Case, expected: Array, got: Array) -> _Facts:
     """Return how an output differs from the reference's, and where first."""
     types = {"expected": ArrayType.of(expected), "got": ArrayType.of(got)}
     if got.dtype != expected.dtype:
@@ -190,8 +196,8 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
     coordinates = np.unravel_index(int(offsets[0]), expected.shape)
     index = tuple(map(int, coordinates))
     texts = list[str]()
-    for element in (expected[index], got[index]):
-        texts += [str(element), element.tobytes().hex(" ")]
+    for array in (expected, got):
+        texts += [str(array[index]), content_of(array[index]).hex(" ")]
     return ResultKind.ELEMENTS, {
         "differing": int(offsets.size),
         "compared": int(expected.size),
@@ -209,7 +215,7 @@ def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts
         message = answer.reason or "with indices of zero it returned no output"
         return ResultKind.FAILED, {"message": message}
     valid = case_beside(case)
-    assert valid is not None, "the case must be refused"
+    assert isinstance(valid, DescriptorCase), "the case must be refused"
     expected = reference(valid.descriptor, valid.data, valid.indices)
     for output in (answer.answers_in_range, answer.again_in_range):
         if output is None:  # the lane runs each case once
@@ -251,11 +257,14 @@ def _returned(case: DescriptorCase, got: Array) -> Returned:
     return Returned.OTHER if is_of_data.all() else Returned.FOREIGN
 
 
-def _source(case: DescriptorCase, index: tuple[int, ...]) -> str | None:
+def _source(case: Case, index: tuple[int, ...]) -> str | None:
     """Return the explanation of an element of the output's array.
 
-    It is None for padding and gaps, which belong to no element of the tensor.
+    It is None for padding and gaps, which belong to no element of the tensor, and for
+    nodes.
     """
+    if isinstance(case, NodeCase):
+        return None
     desc = case.descriptor
     output = desc.output_tensor
     offset = int(np.ravel_multi_index(index, output.array_shape))

@@ -15,9 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, content_of
+from onnxgather.core.descriptors.datatypes import (
+    ONNX_NAMES,
+    TensorDataType,
+    numpy_type,
+)
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -130,14 +135,14 @@ class ArrayType(msgspec.Struct, frozen=True):
     """The data type and the shape of an array."""
 
     data_type: str
-    """The data type by numpy's name, such as float32."""
+    """The data type by numpy's name, such as float32; string for texts."""
     shape: tuple[int, ...]
     """The sizes."""
 
     @classmethod
     def of(cls, array: Array) -> ArrayType:
         """Return the type of an array."""
-        return cls(array.dtype.name, array.shape)
+        return cls(_name_of(array), array.shape)
 
     @property
     def sizes(self) -> list[int]:
@@ -248,25 +253,37 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
         return (self.found or self.state) in ("DIFF", "ERROR")
 
 
+_ELEMENT_TYPES = {*ONNX_NAMES, *(row.numpy.name for row in TensorDataType)} - {"object"}
+"""The names of the data types of arrays that a report may have, beside string."""
+
+
+def _name_of(array: Array) -> str:
+    return "string" if array.dtype.hasobject else array.dtype.name
+
+
 class Blob(ArrayType, frozen=True):
     """An array in a report."""
 
     data: bytes
-    """The bytes of the array, little-endian, in the order of memory; base64 in JSON."""
+    """The bytes of the array, little-endian, in the order of memory; base64 in JSON. Of
+    texts they are a list of JSON."""
 
     @classmethod
     def of(cls, array: Array) -> Blob:
         """Return an array as a blob."""
         little = array.astype(array.dtype.newbyteorder("<"))
-        return cls(array.dtype.name, array.shape, little.tobytes())
+        return cls(_name_of(array), array.shape, content_of(little))
 
     def array(self) -> Array:
         """Return the blob as an array, in this machine's byte order."""
-        # numpy reads texts with other signs as lists of types.
-        is_name = self.data_type.isalnum()
-        dtype = np.dtype(self.data_type if is_name else object)
-        if dtype.kind not in "biufc":
-            raise ValueError(f"data_type must be that of numbers, got {self.data_type}")
+        if self.data_type == "string":
+            texts = msgspec.json.decode(self.data, type=list[str])
+            return np.array(texts, object).reshape(self.shape)
+        # Any other text may be a type to numpy, such as a list of types.
+        if self.data_type not in _ELEMENT_TYPES:
+            rule = "data_type must be that of numbers or texts"
+            raise ValueError(f"{rule}, got {self.data_type}")
+        dtype = numpy_type(self.data_type)
         elements = np.frombuffer(self.data, dtype.newbyteorder("<"))
         return elements.reshape(self.shape).astype(dtype)
 
@@ -283,8 +300,8 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """The array of IndicesTensor."""
     descriptor: dict[str, Any] | None = None
     """The descriptor, in DxDispatch's spelling."""
-    node: ForbiddenNode | None = None
-    """The node, where ONNX forbids it."""
+    node: GatherNode | None = None
+    """The node, where no descriptor says the case."""
     model: bytes | None = None
     """The ONNX model that the lanes ran, if they ran the file of a model."""
     expected: Blob | None = None

@@ -28,14 +28,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, allowed_beside
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.judge import KINDS, judge, result_of, with_wrong_first
 from onnxgather.checking.known_differences import Known, explained, known_differences
 from onnxgather.checking.lanes import check_paths, open_lanes, split_lanes
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import check_choice, check_name, mapping
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import located
 from onnxgather.core.model.write import VERSION
@@ -413,7 +413,7 @@ def ask(
 
     answer = with_wrong_first(case, lane.answer(case))
     result = judge(case, info, answer)
-    if isinstance(case, NodeCase) and result.state == "PASS":
+    if isinstance(case, NodeCase) and result.kind is ResultKind.REFUSED:
         result = _proved_refusal(case, lane, info, result)
     wrong_output = None
     if result.state == "DIFF":
@@ -429,12 +429,13 @@ def ask(
 def _proved_refusal(
     case: NodeCase, lane: Lane, info: LaneInfo, refusal: Result
 ) -> Result:
-    """Return the refusal of a forbidden node if the lane runs an allowed node.
+    """Return the refusal of a node if the lane runs the valid case beside it.
 
     Otherwise the lane may refuse every node of the operator, and the refusal proves
     nothing.
     """
-    allowed = allowed_beside(case)
+    allowed = case_beside(case)
+    assert allowed is not None, "the case must be refused"
     result = judge(allowed, info, lane.answer(allowed))
     if result.state == "PASS":
         return refusal
@@ -448,7 +449,7 @@ def _proved_refusal(
 def _run_again(case: Case, lane: Lane, result: Result, output: Array) -> Result:
     """Return a wrong result, with a note if a second run returns another output."""
     second_output = lane.answer(case).output
-    if second_output is not None and second_output.tobytes() == output.tobytes():
+    if second_output is not None and content_of(second_output) == content_of(output):
         return result
     reason = f"{result.reason}; a second run returned something else"
     return replace(result, unsteady=True, reason=reason)

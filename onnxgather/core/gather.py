@@ -26,6 +26,7 @@ from onnxgather.core.checks import (
     shown,
     uints,
 )
+from onnxgather.core.descriptors.datatypes import GATHERED_TYPES
 from onnxgather.core.descriptors.operators import (
     FACTS,
     TENSORS,
@@ -256,11 +257,13 @@ class Geometry:
             yield replace(self, data=data[number:], indices=merged, number=0)
         yield self if self.output else replace(self, indices=(1, *indices))
 
-    def broken_rule(self, index_type: str = "INT64") -> str | None:
+    def broken_rule(
+        self, index_type: str = "INT64", data_type: str = "FLOAT32"
+    ) -> str | None:
         """Return the rule of the ONNX operator that the gather breaks.
 
-        It is broken by the sizes or by the type of the indices. None means that ONNX
-        allows the node. Source: Gather-13, GatherElements-13 and GatherND-13.
+        It is broken by the sizes or by a data type. None means that ONNX allows the
+        node. Source: Gather-13, GatherElements-13 and GatherND-13.
         """
         rule = self._broken_by_sizes()
         if rule is not None:
@@ -268,6 +271,8 @@ class Geometry:
         types = FACTS[self.operator].onnx_index_types
         if index_type not in types:
             return f"indices must be {' or '.join(types)}, got {index_type}"
+        if data_type not in GATHERED_TYPES:
+            return f"data must be {', '.join(GATHERED_TYPES)}, got {data_type}"
         return None
 
     def _broken_by_sizes(self) -> str | None:

@@ -1,14 +1,22 @@
-"""Cases: a gather between two multiplications keeps its bits."""
+"""Cases: gathers between multiplications, nodes, and the valid cases beside others."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import given
 from lane_cases import vector_gather
 from strategies import Case as Sample
 from strategies import cases
 
-from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.cases import (
+    DescriptorCase,
+    GatherNode,
+    NodeCase,
+    case_beside,
+)
+from onnxgather.core.descriptors.arrays import Array
 
 
 @given(cases(wild=False))
@@ -31,3 +39,77 @@ def test_wrapping_changes_only_nans_and_subnormals() -> None:
     )
     expected = np.array([1, np.inf, -np.inf, -0.0, 1, 1, 1.5], np.float32)
     assert changed.tobytes() == expected.tobytes()
+
+
+TEXTS = np.array(["a", "bc", ""], object)
+
+
+def node_case(
+    indices: object, data: Array = TEXTS, rule: str | None = None
+) -> NodeCase:
+    """Return the case of a Gather along axis 0."""
+    array = np.array(indices, np.int64)
+    node = GatherNode("Gather", {"axis": 0}, array.shape + data.shape[1:], rule)
+    return NodeCase("texts", node, data, array)
+
+
+def test_a_node_in_range_has_an_output() -> None:
+    case = node_case([-1, 1])
+    assert (case.data_type, case.index_type) == ("STRING", "INT64")
+    assert case.in_range
+    assert not case.must_refuse
+    assert case_beside(case) is None
+    expected = case.expected()
+    assert not isinstance(expected, str)
+    assert expected.tolist() == ["", "bc"]
+
+
+def test_beside_an_index_out_of_range_are_zeros() -> None:
+    case = node_case([-1, 3])
+    assert not case.in_range
+    assert case.must_refuse
+    assert case.expected() == "indices[1] must be in [-3, 3), got 3"
+    beside = case_beside(case)
+    assert isinstance(beside, NodeCase)
+    assert (beside.name, beside.indices.tolist()) == ("beside/texts", [0, 0])
+    assert not beside.must_refuse
+
+
+@pytest.mark.parametrize(
+    ("data", "data_type", "has_descriptor"),
+    [
+        (np.empty((0, 2), np.float16), "FLOAT16", True),
+        (np.empty((0, 2), object), "STRING", False),
+        (np.empty((0, 2), ml_dtypes.bfloat16), "BFLOAT16", False),
+    ],
+)
+def test_beside_an_empty_axis_is_another_node(
+    data: Array, data_type: str, has_descriptor: bool
+) -> None:
+    case = node_case([0], data)
+    assert case.expected() == "indices[0] must be in [0, 0), got 0"
+    beside = case_beside(case)
+    assert beside is not None
+    assert beside.name == f"beside/gather/{data_type.lower()}"
+    assert beside.data_type == data_type
+    assert isinstance(beside, DescriptorCase) == has_descriptor
+    expected = beside.expected()
+    assert not isinstance(expected, str)
+    assert expected.tolist() == [beside.data[place] for place in (2, 0, 1)]
+
+
+def test_beside_a_forbidden_data_type_is_another() -> None:
+    rule = "a rule"
+    case = node_case([5], np.arange(3).astype(ml_dtypes.float8_e5m2), rule)
+    assert case.in_range
+    assert case.must_refuse
+    assert case.expected() == rule
+    beside = case_beside(case)
+    assert beside is not None
+    assert (beside.name, beside.data_type) == ("beside/gather/float32", "FLOAT32")
+
+
+def test_data_that_nothing_multiplies_stay_between_no_operators() -> None:
+    case = node_case([0])
+    assert case.wrapped_in() is case
+    assert node_case([0], np.ones((0, 1))).wrapped_in().wrapped

@@ -105,10 +105,10 @@ cases.0.results.0.kind "x"
 $.cases[0].results[0].kind must be a value that docs/report.md lists, got 'x'
 
 cases.0.evidence.data.data_type "O"
-$.cases[0].evidence: data_type must be that of numbers, got O
+$.cases[0].evidence: data_type must be that of numbers or texts, got O
 
 cases.0.evidence.data.data_type "4i8 ("
-$.cases[0].evidence: data_type must be that of numbers, got 4i8 (
+$.cases[0].evidence: data_type must be that of numbers or texts, got 4i8 (
 
 cases.0.evidence.got.openvino.shape [1099511627776, 1099511627776]
 $.cases[0].evidence: cannot reshape array of size 4 into shape

@@ -26,7 +26,7 @@ from strategies import cases
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.extracting import extract as extraction
@@ -137,7 +137,7 @@ def test_what_onnx_forbids_is_a_forbidden_node(tmp_path: Path) -> None:
         }"""
     case = case_of_node(save(tmp_path, graph), "gather", {})
     assert isinstance(case, NodeCase)
-    assert case.node == ForbiddenNode(
+    assert case.node == GatherNode(
         "GatherND",
         {"batch_dims": 1},
         (3,),

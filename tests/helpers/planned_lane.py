@@ -8,7 +8,7 @@ import numpy as np
 from short_descriptors import descriptor
 
 import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.known_differences import Known
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.results import CaseResult, Result
@@ -18,7 +18,7 @@ from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 DESC = descriptor("GATHER: FLOAT32 3x2, INT32 1x2, FLOAT32 2x2, 0, 1")
 DATA = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 INFO = LaneInfo("stub", "StubExecutionProvider", {"onnxruntime": "1.30.0"})
-NODE = ForbiddenNode(
+NODE = GatherNode(
     "GatherND", {"batch_dims": 1}, (2,), "GatherND-13: batch sizes must be equal"
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.results import CaseResult, Element, Report, Result, ResultKind
 from onnxgather.core.options import OutOfRange
@@ -132,7 +132,7 @@ def gather_case(
 def bare_case() -> NodeCase:
     """A node that ONNX forbids."""
     rule = "batch sizes must be equal, got 2 and 1"
-    node = ForbiddenNode("GatherND", {"batch_dims": 1}, (2, 2), rule)
+    node = GatherNode("GatherND", {"batch_dims": 1}, (2, 2), rule)
     return NodeCase(
         "bare/batches", node, np.zeros((2, 3), "f4"), np.zeros((1, 1), "i8")
     )

@@ -69,7 +69,7 @@ class Operand(Struct, frozen=True):
         return graph.input(name, dtype, sizes)
 
 
-class GatherNode(Struct, frozen=True):
+class IndexNode(Struct, frozen=True):
     """A node of a larger model, with the index input that is looked at."""
 
     operator: str
@@ -128,7 +128,7 @@ class GatherNode(Struct, frozen=True):
 
 
 def limited_operands(
-    node: GatherNode,
+    node: IndexNode,
     out_of_range: Limit | int | None,
     cropped: Sequence[int] = (),
 ) -> tuple[Graph, Value, Value]:
@@ -198,7 +198,7 @@ def _clamped(graph: Graph, index: Value, sizes: Value) -> Value:
 
 def _limited(
     graph: Graph,
-    node: GatherNode,
+    node: IndexNode,
     index: Value,
     sizes: Value,
     out_of_range: Limit | int,
@@ -243,7 +243,7 @@ def _limited(
     return graph.add("Where", "indices_sent", inside, signed, beyond, why=why)
 
 
-def _distance(graph: Graph, node: GatherNode, index: Value, negative: Value) -> Value:
+def _distance(graph: Graph, node: IndexNode, index: Value, negative: Value) -> Value:
     """Return how far each index is from the end of the axis that it counts from."""
     turned = constant("zero", np.array(0))
     if node.from_end:
@@ -255,7 +255,7 @@ def _distance(graph: Graph, node: GatherNode, index: Value, negative: Value) -> 
     return graph.add("Where", "distance", negative, turned, index, why=why, shape=shape)
 
 
-def _last_index(graph: Graph, node: GatherNode, sizes: Value) -> Value:
+def _last_index(graph: Graph, node: IndexNode, sizes: Value) -> Value:
     """Return the last index in range of each axis, 0 where the axis is empty."""
     one_element = constant("one", np.array(1))
     longest = sizes
@@ -285,7 +285,7 @@ def _with_sign(
     return graph.add("Where", "indices_clamped", negative, raised, limited, why=why)
 
 
-def _tuples_inside(graph: Graph, node: GatherNode, inside: Value) -> Value:
+def _tuples_inside(graph: Graph, node: IndexNode, inside: Value) -> Value:
     """Return whether each tuple is in range: none of its coordinates is outside."""
     why = "finds the coordinates out of range"
     outside = graph.add("Not", "is_outside", inside, why=why)
@@ -368,11 +368,11 @@ def _sizes(
 
 def _crop(
     graph: Graph,
-    node: GatherNode,
+    node: IndexNode,
     data: Value,
     index: Value,
     dimensions: np.ndarray[Any, Any],
-) -> tuple[GatherNode, Value]:
+) -> tuple[IndexNode, Value]:
     """Return a GatherElements with the part of its data that it can read.
 
     DirectML accepts no more data than that.
@@ -394,8 +394,8 @@ def _crop(
 
 
 def _with_zeros(
-    graph: Graph, node: GatherNode, data: Value, dimension: int
-) -> tuple[GatherNode, Value]:
+    graph: Graph, node: IndexNode, data: Value, dimension: int
+) -> tuple[IndexNode, Value]:
     """Return the node and its data, which gets zeros at the end of a dimension."""
     dtype = node.data.dtype
     sizes = node.data.sizes
@@ -437,7 +437,7 @@ def _with_zeros(
     return padded, both
 
 
-def without_zeros(node: GatherNode, dimensions: Sequence[int]) -> Graph:
+def without_zeros(node: IndexNode, dimensions: Sequence[int]) -> Graph:
     """Return the nodes that drop the zeros behind some dimensions of a scatter's data.
 
     Returns:
@@ -463,7 +463,7 @@ def without_zeros(node: GatherNode, dimensions: Sequence[int]) -> Graph:
     return graph
 
 
-def as_directml(node: GatherNode, is_static: bool) -> Graph:
+def as_directml(node: IndexNode, is_static: bool) -> Graph:
     """Return a gather that does with every index what DirectML does.
 
     Args:

@@ -27,7 +27,7 @@ from onnxgather.auditing.audit import (
 from onnxgather.auditing.declared import declare
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
 from onnxgather.auditing.hardening.gather_nodes import (
-    GatherNode,
+    IndexNode,
     Limit,
     Operand,
     as_directml,
@@ -563,7 +563,7 @@ def _position(siblings: Any, operation: Operation) -> int:
 
 def _node(
     calls: Calls, index_input: IndexInput, own: Ranges, is_counted: bool
-) -> GatherNode:
+) -> IndexNode:
     """Return what is known of a node in all calls of the function that contains it.
 
     Args:
@@ -591,7 +591,7 @@ def _node(
         raise OnnxGatherError(
             "position_ids must have two dimensions, as else others follow it"
         )
-    node = GatherNode(
+    node = IndexNode(
         operation.operator,
         axes.pop(),
         _operand(calls, index_input.data),
@@ -646,7 +646,7 @@ class _LimitedInput(Struct, frozen=True):
     """An input of a node that holds indices, with the nodes that limit them."""
 
     index_input: IndexInput
-    node: GatherNode
+    node: IndexNode
     limit: Limit | int | None
     """None where the indices stay as they are, and the data is cropped alone."""
     graph: Graph
@@ -821,7 +821,7 @@ def _protos(
 
 
 def _limit_sentence(
-    node: GatherNode,
+    node: IndexNode,
     limit: OutOfRange | int,
     operation: Operation,
     index_input: IndexInput,
@@ -848,7 +848,7 @@ def _limit_sentence(
 
 
 def _outside_sentence(
-    node: GatherNode,
+    node: IndexNode,
     sizes: Sequence[int | None],
     operation: Operation,
     index_input: IndexInput,

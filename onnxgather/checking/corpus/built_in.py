@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.corpus.groups import (
     GROUPS,
     TABLES,
@@ -132,5 +132,5 @@ def _forbidden_case(row: ForbiddenRow) -> NodeCase:
     if output is None:
         output = gather.output
     attributes = {gather.attribute: row.number}
-    node = ForbiddenNode(row.operator, attributes, output, rule)
+    node = GatherNode(row.operator, attributes, output, rule)
     return NodeCase(row.name, node, data, indices)

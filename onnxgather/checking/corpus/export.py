@@ -183,7 +183,7 @@ def _files(
     seen: set[str] = set()
     digest = sha256()
     files_digest = FilesDigest()
-    all_beside: dict[str, DescriptorCase] = {}
+    all_beside: dict[str, Case] = {}
     test_files: dict[str, WptFile] = {}
     # The cases beside others come last, as they are known only then.
     for case in chain(cases, all_beside.values()):
@@ -341,7 +341,13 @@ def _line(case: Case, expected: Array | str) -> dict[str, Any]:
 
 
 def _array(array: Array) -> dict[str, Any]:
-    """Return an array as JSON: its type, its shape, and its bytes in hexadecimal."""
+    """Return an array as JSON: its type, its shape, and its bytes in hexadecimal.
+
+    Texts stand there as they are.
+    """
+    if array.dtype.hasobject:
+        texts = array.ravel().tolist()
+        return {"type": "string", "shape": array.shape, "texts": texts}
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return {
         "type": array.dtype.name,

@@ -35,7 +35,7 @@ from onnxgather.checking.lanes.webnn import (
 )
 from onnxgather.checking.node_models import bare_model, wrapped
 from onnxgather.core.checks import argument_text, shown
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.descriptors.operators import OPERATORS
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import kernels
@@ -233,7 +233,7 @@ class ModelLane:
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
             return answer
-        if body.output is None or body.output.tobytes() != expected.tobytes():
+        if body.output is None or content_of(body.output) != content_of(expected):
             return body
         return answer
 
@@ -545,6 +545,14 @@ def question_of(
     Raises:
         OnnxGatherError: The model cannot be made.
     """
+    if case.model is not None:
+        _, proto = loaded(case.model.content)
+        arrays = (case.data, case.indices)
+        inputs = dict(zip(case.model.inputs, arrays, strict=True))
+        threads = 1
+        if not isinstance(case, NodeCase):
+            threads = threads_for(case.descriptor)
+        return Question(case.model.content, inputs, threads, operators(proto))
     if isinstance(case, NodeCase):
         threads = 1
         node = case.node
@@ -556,12 +564,6 @@ def question_of(
             node.output_shape,
             opset,
         )
-    elif case.model is not None:
-        _, proto = loaded(case.model.content)
-        arrays = (case.data, case.indices)
-        inputs = dict(zip(case.model.inputs, arrays, strict=True))
-        threads = threads_for(case.descriptor)
-        return Question(case.model.content, inputs, threads, operators(proto))
     else:
         threads = threads_for(case.descriptor)
         desc = case.descriptor

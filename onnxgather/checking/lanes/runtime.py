@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.checking.cases import Case, DescriptorCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
@@ -190,9 +190,8 @@ class RuntimeLane:
             fault = self._fault_of_ran(result.ran, question.operators)
             if fault is not None:
                 return fault
-        refusal_passes = must_refuse or isinstance(case, NodeCase)
-        answer = _answer(result, must_refuse, refusal_passes)
-        if refusal_passes and answer.kind is AnswerKind.RAN:
+        answer = _answer(result, must_refuse, case.must_refuse)
+        if case.must_refuse and answer.kind is AnswerKind.RAN:
             self._renew_worker()
         return answer
 

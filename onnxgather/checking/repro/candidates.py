@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import numpy as np
+import numpy.typing as npt
 
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.descriptor_layouts import (
     PACKED,
     Layout,
@@ -54,11 +55,11 @@ class Candidate:
         data_sizes = self.gather.tensor_sizes()[0]
         return len(data_sizes)
 
-    def node(self, rule: str) -> ForbiddenNode:
-        """Return the ONNX node with these sizes, as a node that breaks a rule."""
+    def node(self, rule: str | None) -> GatherNode:
+        """Return the ONNX node with these sizes, and the rule that it breaks."""
         gather = self.gather
         attributes = {gather.attribute: gather.number}
-        return ForbiddenNode(gather.onnx, attributes, gather.output, rule)
+        return GatherNode(gather.onnx, attributes, gather.output, rule)
 
 
 def candidate_of(case: Case) -> Candidate:
@@ -126,15 +127,18 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     )
     tensor = desc.input_tensor
     # What lies between the elements is distinct too, so that a wrong address shows.
-    between = distinct(tensor.array_shape).astype(data.dtype)
+    between = distinct(tensor.array_shape, data.dtype)
     data = array_with(tensor, data.reshape(tensor.sizes), between)
     tensor = desc.indices_tensor
     indices = array_with(tensor, indices.reshape(tensor.sizes))
     return DescriptorCase(name, desc, data, indices, out_of_range)
 
 
-def distinct(shape: Sequence[int]) -> Array:
-    """Return an array of the numbers 1 to 100, repeated; every data type holds them."""
+def distinct(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """Return an array of the numbers 1 to 100, repeated, or of their texts."""
     count = math.prod(shape)
     numbers = np.arange(count) % 100 + 1
-    return numbers.reshape(tuple(shape))
+    # Case: texts, which are objects.
+    if np.dtype(dtype).hasobject:
+        numbers = numbers.astype(str)
+    return numbers.reshape(tuple(shape)).astype(dtype)

@@ -248,7 +248,7 @@ class Difference(NamedTuple):
         gather = f"{operator} of {case.data_type} data by {case.index_type} indices"
         if self.result.state == "ERROR":
             return f"{self._how_it_fails()} {gather}"
-        if isinstance(case, NodeCase):
+        if isinstance(case, NodeCase) and case.node.rule is not None:
             return f"runs a {operator} that ONNX forbids"
         if case.must_refuse:
             return f"returns an output for {operator} with an index out of range"
@@ -562,7 +562,10 @@ def _meaning(case: Case) -> str:
         f"{list(candidate.indices.shape)}{around}"
     )
     if isinstance(case, NodeCase):
-        return f"{node}. ONNX does not allow it, as:\n\n{_block(case.node.rule)}"
+        rule = case.node.rule
+        if rule is None:
+            return f"{node}."
+        return f"{node}. ONNX does not allow it, as:\n\n{_block(rule)}"
     strides = [
         f"{name}.Strides {list(tensor.strides)}"
         for name, tensor in tensors(case.descriptor).items()

@@ -10,6 +10,7 @@ from onnxgather.checking.cases import (
     Case,
     DescriptorCase,
     FileModel,
+    GatherNode,
     NodeCase,
     Origin,
     cases_of_file,
@@ -17,7 +18,6 @@ from onnxgather.checking.cases import (
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.results import CaseResult, Evidence, Report
 from onnxgather.core.checks import listed, shown
-from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.spelling import from_dict
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.gather import ATTRIBUTES
@@ -153,14 +153,16 @@ def _case_with_evidence(entry: CaseResult, evidence: Evidence) -> Case:
     """Return the case of an entry that has a descriptor or a node."""
     data = evidence.data.array()
     indices = evidence.indices.array()
-    if evidence.node is not None:
-        node_case = NodeCase(entry.name, evidence.node, data, indices, entry.wrapped)
-        _check_node(node_case)
-        return node_case
     # Only cases of programs have an origin.
     origin = None
     if entry.file is not None:
         origin = Origin(entry.file, entry.command or "", entry.dispatchable or "")
+    if evidence.node is not None:
+        _check_node(evidence.node)
+        arrays = (data, indices)
+        case = NodeCase(entry.name, evidence.node, *arrays, entry.wrapped, origin)
+        case.expected()  # checks the arrays
+        return case
     return DescriptorCase(
         entry.name,
         from_dict(evidence.descriptor),
@@ -187,9 +189,8 @@ def _model_of(evidence: Evidence, name: str) -> FileModel | None:
     return FileModel.of(own)
 
 
-def _check_node(case: NodeCase) -> None:
-    """Check that a node of a report is a gather, and that its arrays fit DirectML."""
-    node = case.node
+def _check_node(node: GatherNode) -> None:
+    """Check that a node of a report is a gather."""
     attribute = ATTRIBUTES.get(node.operator)
     if list(node.attributes) != [attribute]:
         allowed = [f"{operator} with {name}" for operator, name in ATTRIBUTES.items()]
@@ -198,10 +199,6 @@ def _check_node(case: NodeCase) -> None:
             f"a node must be one of {', '.join(allowed)}, got {node.operator} with"
             f" {got}"
         )
-    for name, array in (("InputTensor", case.data), ("IndicesTensor", case.indices)):
-        if array.dtype.name.upper() not in TensorDataType.__members__:
-            types = ", ".join(TensorDataType.__members__)
-            raise OnnxGatherError(f"{name} must be of {types}, got {array.dtype}")
 
 
 def _chosen(

@@ -26,7 +26,7 @@ from onnxgather.checking.repro.candidates import (
     distinct,
 )
 from onnxgather.checking.results import Result, ResultKind
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.options import OutOfRange
@@ -168,7 +168,7 @@ def _clamped(index: int, length: int, shorter: int) -> int:
 def plainer_types(old: Candidate) -> Iterator[Candidate]:
     """Take the plainest data types: FLOAT32 data and INT64 indices."""
     if old.data.dtype != np.float32 and old.data.size <= LARGEST_TENSOR:
-        yield replace(old, data=distinct(old.data.shape).astype(np.float32))
+        yield replace(old, data=distinct(old.data.shape, np.float32))
     if old.indices.dtype != np.uint64 or (old.indices < 2**63).all():
         yield replace(old, indices=old.indices.astype(np.int64))
 
@@ -219,7 +219,7 @@ def plainer_data(old: Candidate) -> Iterator[Candidate]:
     """Replace data by small whole numbers, part by part."""
     if old.data.size > LARGEST_TENSOR:
         return
-    plain = distinct(old.data.shape).astype(old.data.dtype)
+    plain = distinct(old.data.shape, old.data.dtype)
     for data in _part_by_part(old.data, plain):
         yield replace(old, data=data)
 
@@ -316,7 +316,7 @@ def _part_by_part(array: Array, plain: Array) -> Iterator[Array]:
         for start in range(0, flat.size, size):
             part = slice(start, start + size)
             # By their bytes, as NaNs are equal to nothing.
-            if flat[part].tobytes() == plain[part].tobytes():
+            if content_of(flat[part]) == content_of(plain[part]):
                 continue
             changed = flat.copy()
             changed[part] = plain[part]
@@ -466,12 +466,13 @@ class _Search:
         rule = candidate.gather.broken_rule(candidate.index_type)
         if _words(old_rule or "") != _words(rule or ""):
             return None
-        # Case: the rule of the node is unknown here, so that only values may change.
-        if rule is None and _kind(candidate) != _kind(old):
-            return None
         rule_of_node = case.node.rule
+        # Case: the rule of the node is unknown here, so that only values may change.
+        is_unknown = rule is None and rule_of_node is not None
+        if is_unknown and _kind(candidate) != _kind(old):
+            return None
         # The numbers in a rule follow the sizes; a rule from elsewhere stays.
-        if rule and case.node.rule == old_rule:
+        if rule and rule_of_node == old_rule:
             rule_of_node = rule
         return replace(
             case,
@@ -491,5 +492,5 @@ def _key(case: Case) -> bytes:
     question = case.node if isinstance(case, NodeCase) else case.descriptor
     types = [(array.dtype, array.shape) for array in (case.data, case.indices)]
     facts = repr((question, case.out_of_range, case.wrapped, types)).encode()
-    content = facts + case.data.tobytes() + case.indices.tobytes()
+    content = facts + content_of(case.data) + content_of(case.indices)
     return hashlib.sha256(content).digest()

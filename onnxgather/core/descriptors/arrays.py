@@ -6,6 +6,7 @@ with strides it is the 1-D buffer.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -293,6 +294,13 @@ def brought_in_range(index: Array, sizes: Array) -> Array:
     return np.where(clamped < 0, clamped + sizes, clamped)
 
 
+def content_of(array: Array) -> bytes:
+    """Return the bytes of the elements; those of texts are a list of JSON."""
+    if array.dtype.hasobject:
+        return json.dumps(array.ravel().tolist()).encode()
+    return array.tobytes()
+
+
 def differing(first: Array, second: Array) -> Array:
     """Return the offsets, in elements, at which the bits of two arrays differ.
 
@@ -300,6 +308,8 @@ def differing(first: Array, second: Array) -> Array:
         first: An array.
         second: An array of the same data type and shape.
     """
+    if first.dtype.hasobject:  # texts
+        return np.flatnonzero(first != second)
     bits = f"u{first.itemsize}"
     first_bits = np.ascontiguousarray(first).view(bits)
     second_bits = np.ascontiguousarray(second).view(bits)

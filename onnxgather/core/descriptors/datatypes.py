@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,42 @@ def suggested_type(text: str) -> str:
     name = text.rpartition(".")[2]  # as in np.float32
     meant = _SPELLINGS.get(name.lower(), name)
     return suggestion(meant, _NUMBERS, TYPE_PREFIX)
+
+
+ONNX_NAMES = {
+    "object": "STRING",
+    "bool": "BOOL",
+    "complex64": "COMPLEX64",
+    "complex128": "COMPLEX128",
+    "bfloat16": "BFLOAT16",
+    "float8_e4m3fn": "FLOAT8E4M3FN",
+    "float8_e4m3fnuz": "FLOAT8E4M3FNUZ",
+    "float8_e5m2": "FLOAT8E5M2",
+    "float8_e5m2fnuz": "FLOAT8E5M2FNUZ",
+    "float8_e8m0fnu": "FLOAT8E8M0",
+    "float4_e2m1fn": "FLOAT4E2M1",
+    "int4": "INT4",
+    "uint4": "UINT4",
+}
+"""ONNX's names of the data types that DirectML does not have, by numpy's names.
+
+The types from bfloat16 on are those of ml_dtypes. An array of texts is one of objects.
+"""
+
+GATHERED_TYPES = (*TensorDataType, *list(ONNX_NAMES.values())[:5])
+"""The data types of data that ONNX's gathers accept."""
+
+
+def type_of(dtype: np.dtype[Any]) -> str:
+    """Return the name of a type of numpy: DirectML's, else ONNX's."""
+    return ONNX_NAMES.get(dtype.name, dtype.name.upper())
+
+
+def numpy_type(name: str) -> np.dtype[Any]:
+    """Return the type with one of numpy's names, or of those of `ONNX_NAMES`."""
+    if name not in np.sctypeDict:
+        importlib.import_module("ml_dtypes")  # which makes its types known to numpy
+    return np.dtype(name)
 
 
 INDEX_TYPES = tuple(t for t in TensorDataType if t.numpy.kind in "iu" and t.size >= 4)

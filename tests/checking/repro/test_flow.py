@@ -21,7 +21,7 @@ from rings import one_quick_in
 from stub_runtime import environment
 
 import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.lane import Answer, LaneInfo
 from onnxgather.checking.repro import flow
@@ -423,7 +423,7 @@ def test_a_wrapped_gather_stays_wrapped_if_the_fault_needs_it(tmp_path: Path) ->
 
 def test_a_forbidden_node_that_is_accepted_becomes_a_folder(tmp_path: Path) -> None:
     rule = "axis must be in [-2, 2), got 2"
-    node = ForbiddenNode("Gather", {"axis": 2}, (3, 4), rule)
+    node = GatherNode("Gather", {"axis": 2}, (3, 4), rule)
     case = NodeCase("bare", node, CASE.data, np.array([1, 2, 0]))
     outcome = made(tmp_path, "", case)
     title = "runs a Gather that ONNX forbids"

@@ -21,7 +21,7 @@ from rings import one_quick_in
 from short_descriptors import descriptor
 from stub_runtime import environment
 
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.judge import judge
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.repro.folder import Difference, trials_of, write_folder
@@ -155,7 +155,7 @@ def test_the_plainest_run_is_one_node_on_its_own_shapes() -> None:
     assert found == [["GatherND"], ["Reshape", "GatherND"]]
     shapes = [trial.expected.shape for trial in trials if trial.expected is not None]
     assert shapes == [(2,), (1, 2)]
-    node = ForbiddenNode("Gather", {"axis": 9}, (), "axis")
+    node = GatherNode("Gather", {"axis": 9}, (), "axis")
     forbidden = NodeCase("forbidden", node, case.data, case.indices)
     assert len(list(trials_of(forbidden, "portable"))) == 1
     assert len(list(trials_of(replace(case, out_of_range="clamp"), "portable"))) == 1
@@ -221,7 +221,7 @@ HOSTILE = (
 
 def hostile(folder: Path, info: LaneInfo, printed: str | None = None) -> None:
     """Write a repro whose texts of others are hostile."""
-    node = ForbiddenNode("Gather", {"axis": 2}, (3, 4), HOSTILE)
+    node = GatherNode("Gather", {"axis": 2}, (3, 4), HOSTILE)
     case = NodeCase(HOSTILE, node, CASE.data, np.array([1, 2, 0]))
     *_, trial = trials_of(case, "portable", HOSTILE)
     result = Result("cpu", "ERROR", ResultKind.BROKEN, HOSTILE)
