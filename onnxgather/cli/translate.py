@@ -512,8 +512,9 @@ def explain_command(
             explanation, text = _explained_by_names(desc, place)
         else:
             case = _case_to_explain(file, program, number, out_of_range, reading)
-            if case.note is not None:
-                batch.tell(f"{case.name}: {case.note}")
+            note = case.note if isinstance(case, DescriptorCase) else case.told_as_node
+            if note is not None:
+                batch.tell(f"{case.name}: {note}")
             explanation, text = _explained(case, place)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None

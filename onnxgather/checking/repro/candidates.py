@@ -19,6 +19,7 @@ from onnxgather.checking.descriptor_layouts import (
 )
 from onnxgather.core.descriptors.arrays import Array, array_with, elements
 from onnxgather.core.descriptors.operators import TENSORS
+from onnxgather.core.errors import DescriptorError
 from onnxgather.core.gather import Geometry, gather_of, gather_of_node
 from onnxgather.core.options import OutOfRange
 
@@ -106,11 +107,8 @@ def _leading_ones(sizes: Sequence[int]) -> int:
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     """Return the case of a candidate.
 
-    It is the case of a node if ONNX forbids the node, else of a descriptor.
-
-    Raises:
-        DescriptorError: ONNX allows the node, but its descriptor breaks a rule of
-            DirectML.
+    It is the case of a descriptor; or that of a node where ONNX forbids the node, or
+    where no descriptor says it.
     """
     gather = candidate.gather
     data = candidate.data
@@ -119,12 +117,15 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     if rule is not None:
         return NodeCase(name, candidate.node(rule), data, indices)
     dimension_count = candidate.needed + candidate.spare
-    desc = descriptor_with_layouts(
-        replace(gather, dimension_count=dimension_count),
-        data.dtype.name.upper(),
-        candidate.index_type,
-        candidate.layouts,
-    )
+    try:
+        desc = descriptor_with_layouts(
+            replace(gather, dimension_count=dimension_count),
+            data.dtype.name.upper(),
+            candidate.index_type,
+            candidate.layouts,
+        )
+    except DescriptorError:
+        return NodeCase(name, candidate.node(None), data, indices)
     tensor = desc.input_tensor
     # What lies between the elements is distinct too, so that a wrong address shows.
     between = distinct(tensor.array_shape, data.dtype)

@@ -19,6 +19,7 @@ from onnxgather.core.descriptors.arrays import (
     Array,
     check_arrays,
     check_indices,
+    content_of,
     elements,
 )
 from onnxgather.core.descriptors.onnx_reference import reference_onnx
@@ -81,7 +82,8 @@ class Explanation(Struct, frozen=True):
     value: str | None
     """The value of the output element; None where its index is an error."""
     value_bytes: str | None
-    """The bytes of the value in hexadecimal, in the order of memory."""
+    """The bytes of the value in hexadecimal, in the order of memory; of a text, those
+    of a list of JSON."""
     notes: tuple[str, ...]
     """The parts of the text in parentheses."""
     other_value: str | None = None
@@ -252,7 +254,8 @@ def explain_node(
         offset = int(np.ravel_multi_index(after, data.shape))
         number = value_text(value)
         outcome = f" = {number}"
-        value_bytes = value_memory(value).hex()
+        one = np.array([value], data.dtype)
+        value_bytes = content_of(one).hex()
     equation = f"{_output(place)} = {_equation(element)}"
     return Explanation(
         equation + text + outcome + _parenthesis(last_notes),
