@@ -139,6 +139,9 @@ def distinct(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
     """Return an array of the numbers 1 to 100, repeated, or of their texts."""
     count = math.prod(shape)
     numbers = np.arange(count) % 100 + 1
+    # Case: truth values, of which each number but 0 gives the same.
+    if np.dtype(dtype).kind == "b":
+        numbers %= 2
     # Case: texts, which are objects.
     if np.dtype(dtype).hasobject:
         numbers = numbers.astype(str)

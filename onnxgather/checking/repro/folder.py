@@ -179,29 +179,36 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
     # Escaped, as they stand between quotes.
     title = json.dumps(title)[1:-1]
     provider = json.dumps(provider)[1:-1]
-    comparison = filled_in("checking/repro/comparison.py.template")
+    packages = "numpy"
+    import_types = ""
+    # Case: a type that another package adds to numpy, such as BFLOAT16.
+    if case.data.dtype.kind == "V":
+        packages = "numpy and ml_dtypes"
+        import_types = "import ml_dtypes  # with it numpy knows the type of the data\n"
+    common = {
+        "title": title,
+        "rule": repr(rule),
+        "data_type": case.data.dtype.name,
+        "packages": packages,
+        "import_types": import_types,
+        "comparison": filled_in("checking/repro/comparison.py.template"),
+    }
     if trial.adapter is not None:
         module = "adapter.py"
         module_path = trial.adapter
         script = filled_in(
-            "checking/repro/repro_adapter.py.template",
-            title=title,
-            runtime=provider,
-            rule=repr(rule),
-            comparison=comparison,
+            "checking/repro/repro_adapter.py.template", runtime=provider, **common
         )
     else:
         module = "runtime.py"
         module_path = runtime.__file__
         script = filled_in(
             "checking/repro/repro.py.template",
-            title=title,
             provider=provider,
             library=repr(trial.library),
             operators=repr(trial.operators),
             threads=trial.question.threads,
-            rule=repr(rule),
-            comparison=comparison,
+            **common,
         )
     return {
         **_arrays_of(trial),
@@ -213,14 +220,20 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
 
 def _arrays_of(trial: Trial) -> dict[str, bytes]:
     """Return the files of the inputs, and of the expected output if there is one."""
+    arrays = {name: _in_file(array) for name, array in trial.question.inputs.items()}
     inputs = io.BytesIO()
-    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
+    np.savez(inputs, allow_pickle=False, **arrays)
     contents = {"inputs.npz": inputs.getvalue()}
     if trial.expected is not None:
         expected = io.BytesIO()
-        np.save(expected, trial.expected)
+        np.save(expected, _in_file(trial.expected), allow_pickle=False)
         contents["expected.npy"] = expected.getvalue()
     return contents
+
+
+def _in_file(array: Array) -> Array:
+    """Return an array as .npy files have it: texts as numpy's, not as objects."""
+    return array.astype(str) if array.dtype.hasobject else array
 
 
 class Difference(NamedTuple):
