@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from onnxgather.checking.known_differences import Known, explained
+from onnxgather.checking.cases import Case
+from onnxgather.checking.known_differences import Known, explained, with_fixed
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Report, Result
+from onnxgather.checking.repro.plan import rebuilt
+from onnxgather.checking.results import Blob, CaseResult, Report, Result
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
@@ -66,7 +68,7 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
         made=max(report.made for report in every),
         machine="; ".join(_distinct(report.machine for report in every)),
         lanes=tuple(_lane(parts, number) for number in range(len(first.lanes))),
-        cases=_cases_in_order(parts),
+        cases=with_fixed(_cases_in_order(parts)),
         invalid=_distinct(invalid),
         unusable=_distinct(unusable),
         planned=sum(report.planned for report in every),
@@ -90,17 +92,27 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
     cases: list[CaseResult] = []
     for case in report.cases:
         results: list[Result] = []
+        case_itself: Case | CaseResult = case
+        got: Mapping[str, Blob] = {}
+        if case.evidence is not None:
+            case_itself = rebuilt(case, "the report")
+            got = case.evidence.got
         for lane, result in zip(report.lanes, case.results, strict=True):
             # No known difference explains a lane that did not start.
             if result.known is None and lane.not_run is None:
-                result = explained(result, case, lane, known)
+                output = got[lane.name].array() if lane.name in got else None
+                result = explained(result, case_itself, lane, known, output)
             results.append(result)
-        case = replace(case, results=tuple(results))
-        # Only a case that passed on every lane has an example in place of evidence.
-        if any(result.state != "PASS" for result in results) and case.example:
-            case = replace(case, evidence=case.example, example=None)
-        cases.append(case)
-    return replace(report, cases=cases)
+        cases.append(replace(case, results=tuple(results)))
+    return replace(report, cases=[*map(_with_evidence, with_fixed(cases))])
+
+
+def _with_evidence(case: CaseResult) -> CaseResult:
+    """Return a case whose evidence is there unless it passed on every lane."""
+    # Only a case that passed on every lane has an example in place of evidence.
+    if any(result.state != "PASS" for result in case.results) and case.example:
+        return replace(case, evidence=case.example, example=None)
+    return case
 
 
 def _distinct(items: Iterable[T]) -> list[T]:

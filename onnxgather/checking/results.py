@@ -217,8 +217,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     found: State | None = None
     """The state without the file of known differences, where `state` is KNOWN."""
     known: str | None = None
-    """What the file of known differences says, where `state` is KNOWN or FIXED. A
-    sentence for people."""
+    """What the file of known differences says, where `state` is KNOWN or FIXED; and in
+    the report of a part of the cases, where the case is right and the file says that it
+    is wrong. A sentence for people."""
     of_descriptor: bool = False
     """Whether the lane ran the descriptor of the case's model, and not the model: it
     runs no ONNX models."""
@@ -229,6 +230,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
     those of the case."""
+    node: str = ""
+    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
+    empty where it runs no ONNX model."""
 
     @property
     def bare_rule(self) -> str:
