@@ -140,7 +140,7 @@ PLANTED = {
     "negative": wrong_header(NEGATIVE),
     "header": wrong_header("{'descr': ["),
 }
-WHOLE = "ERROR broken: output.npy must be a whole .npy file of numbers"
+WHOLE = "ERROR broken: output.npy must be a whole .npy file of numbers or texts"
 TOLD = f"""
 byte
 DIFF elements: 1 of
@@ -167,7 +167,7 @@ text
 {WHOLE} (
 
 texts
-{WHOLE} (its type is <U1 [1])
+DIFF data-type: expected data type float32, got string
 
 huge
 {WHOLE} (it has 0 bytes for
@@ -223,6 +223,11 @@ def refuse(answers: Path, name: str) -> None:
     (answers / name / "error.txt").write_text("not\n  supported")
 
 
+def not_run(answers: Path, name: str) -> None:
+    empty(answers, name)
+    (answers / name / "not-run.txt").write_text("no arrays of\n  BFLOAT16")
+
+
 def zeros(answers: Path, words: str) -> None:
     """Answer a case with zeros of some sizes."""
     name, *sizes = words.split()
@@ -267,7 +272,7 @@ def with_file(folder: Path, name: str) -> None:
 
 
 CHANGES = (
-    *(remove, empty, refuse, zeros, both, no_answer),
+    *(remove, empty, refuse, not_run, zeros, both, no_answer),
     *(without, with_runtime, with_folders, with_index, with_file),
 )
 
@@ -320,7 +325,14 @@ refuse {BESIDE_FORBIDDEN}
 either: my-runtime failed: not supported
 
 both {VALID}
-{VALID}: ERROR broken: must have output.npy or error.txt, got both
+{VALID}: ERROR broken: must have one of output.npy, error.txt, not-run.txt, got
+output.npy and error.txt
+
+not_run {VALID}
+{VALID}: NOT-RUN not-run: no arrays of BFLOAT16
+
+not_run {BESIDE_OUTSIDE}
+{OUTSIDE}: NOT-RUN not-run: {BESIDE_OUTSIDE}: no arrays of BFLOAT16
 """
 """A crash is no refusal, whatever stands beside it, and a refusal counts only beside
 the right answer to a valid case."""
