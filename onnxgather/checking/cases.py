@@ -511,7 +511,10 @@ def _allowed_beside(case: NodeCase) -> Case:
         allowed = smallest_case(case.operator, data_type)
     else:
         numbers = smallest_case(case.operator, "INT8")
-        data = numbers.data.astype(case.data.dtype)
+        data = numbers.data
+        if data_type == "STRING":
+            data = data.astype(str)
+        data = data.astype(case.data.dtype)
         node = GatherNode(case.operator, {ATTRIBUTES[case.operator]: 0}, data.shape)
         allowed = NodeCase("", node, data, numbers.indices)
     allowed = replace(allowed, name=_name_beside(case.operator, data_type))

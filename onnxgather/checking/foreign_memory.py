@@ -15,7 +15,7 @@ import numpy as np
 from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.adapter_program import PATTERNS
 from onnxgather.checking.results import ForeignMemory
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.descriptors.datatypes import TensorDataType
 
 FOREIGN_SENTENCES = {
@@ -55,14 +55,15 @@ def foreign_memory(case: Case, output: Array, again: Array) -> ForeignMemory | N
     # Case 1: the runs differ.
     if (output.dtype, output.shape) != (again.dtype, again.shape):
         return ForeignMemory.DIFFERS
-    if output.tobytes() != again.tobytes():
+    if content_of(output) != content_of(again):
         if _holds_pattern(output, again) or _holds_pattern(again, output):
             return ForeignMemory.PATTERN
         return ForeignMemory.DIFFERS
 
-    # Case 2: another data type; a runtime that converts says nothing of its memory.
+    # Case 2: another data type; a runtime that converts says nothing of its memory. Or
+    # one that is not converted, such as texts.
     data = case.data
-    if output.dtype != data.dtype or not output.size:
+    if output.dtype != data.dtype or not output.size or data.dtype.kind not in "biuf":
         return None
     # Case 3: elements that no conversion of the data explains.
     is_explained = np.asarray(output == 0)
@@ -75,6 +76,8 @@ def foreign_memory(case: Case, output: Array, again: Array) -> ForeignMemory | N
 
 def _holds_pattern(first: Array, second: Array) -> bool:
     """Return whether an element of two runs is the byte of each run's free memory."""
+    if first.dtype.hasobject:  # texts
+        return False
     size = first.itemsize
     elements_of_first = np.frombuffer(first.tobytes(), np.uint8).reshape(-1, size)
     elements_of_second = np.frombuffer(second.tobytes(), np.uint8).reshape(-1, size)

@@ -198,7 +198,9 @@ def _facts_of_output(case: Case, expected: Array, got: Array) -> _Facts:
     index = tuple(map(int, coordinates))
     texts = list[str]()
     for array in (expected, got):
-        texts += [str(array[index]), content_of(array[index]).hex(" ")]
+        element = array[index]
+        content = content_of(np.asarray(element, array.dtype))
+        texts += [str(element), content.hex(" ")]
     return ResultKind.ELEMENTS, {
         "differing": int(offsets.size),
         "compared": int(expected.size),

@@ -71,8 +71,14 @@ def bare_model(
     add_value(graph.input, "IndicesTensor", indices.dtype, indices.shape)
     add_value(graph.output, "OutputTensor", data.dtype, output_shape)
     operator_set = onnx.OperatorSetIdProto(version=opset)
+    # Versions 9 and 10 of ONNX's format brought the data types of 8 bits and of 4.
+    data_type = graph.input[0].type.tensor_type.elem_type
+    is_narrow = data_type > onnx.TensorProto.BFLOAT16
     return helper.make_model(
-        graph, opset_imports=[operator_set], ir_version=8, producer_name="onnxgather"
+        graph,
+        opset_imports=[operator_set],
+        ir_version=10 if is_narrow else 8,
+        producer_name="onnxgather",
     )
 
 

@@ -96,6 +96,7 @@ def test_beside_an_empty_axis_is_another_node(
     expected = beside.expected()
     assert not isinstance(expected, str)
     assert expected.tolist() == [beside.data[place] for place in (2, 0, 1)]
+    assert data_type != "STRING" or expected.tolist() == ["2", "0", "1"]
 
 
 def test_beside_a_forbidden_data_type_is_another() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.corpus.groups import (
     GROUPS,
+    NODE_GROUPS,
     TABLES,
     Example,
     ForbiddenRow,
@@ -21,8 +22,14 @@ from onnxgather.checking.corpus.groups import (
     NamedLayouts,
 )
 from onnxgather.checking.descriptor_layouts import descriptor_with_layouts
+from onnxgather.core.descriptors.datatypes import dtype_of
 from onnxgather.core.descriptors.random_numbers import seed_of, splitmix64
-from onnxgather.core.descriptors.sample_values import data_values, index_values, takes
+from onnxgather.core.descriptors.sample_values import (
+    INDICES_BY_WORD,
+    data_values,
+    index_values,
+    takes,
+)
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.options import OutOfRange
 
@@ -59,6 +66,9 @@ def _built_in_cases() -> Iterator[Case]:
     for example in TABLES.examples:
         yield _documented_case(example)
     yield from forbidden_cases()
+    for group in NODE_GROUPS:
+        for row in _rows(group):
+            yield _node_case_of_row(group, row)
 
 
 class _Row(NamedTuple):
@@ -80,18 +90,9 @@ def _rows(group: Group) -> Iterator[_Row]:
 
 
 def _case_of_row(group: Group, row: _Row) -> DescriptorCase:
-    word_of_gather, gather = row.named_gather
-    word_of_layouts, layouts = row.named_layouts
-    name = group.template.format(
-        operator=gather.operator.lower().replace("_", "-"),
-        gather=word_of_gather,
-        data_type=row.data_type.lower(),
-        index_type=row.index_type.lower(),
-        indices=row.indices,
-        data=row.data,
-        layout=word_of_layouts,
-        policy=row.policy,
-    )
+    _, gather = row.named_gather
+    _, layouts = row.named_layouts
+    name = _name_of_row(group, row)
     # Cases that differ only in their policy have the same arrays.
     seed = seed_of(name.removesuffix(f"/{row.policy}"))
     desc = descriptor_with_layouts(gather, row.data_type, row.index_type, layouts)
@@ -102,6 +103,38 @@ def _case_of_row(group: Group, row: _Row) -> DescriptorCase:
     if row.policy == "directml" or "directml" not in group.policies or case.in_range:
         return case
     return replace(case, asked_as_directml=True)
+
+
+def _name_of_row(group: Group, row: _Row) -> str:
+    word_of_gather, gather = row.named_gather
+    word_of_layouts, _ = row.named_layouts
+    return group.template.format(
+        operator=gather.operator.lower().replace("_", "-"),
+        gather=word_of_gather,
+        data_type=row.data_type.lower(),
+        index_type=row.index_type.lower(),
+        indices=row.indices,
+        data=row.data,
+        layout=word_of_layouts,
+        policy=row.policy,
+    )
+
+
+def _node_case_of_row(group: Group, row: _Row) -> NodeCase:
+    """Return the case of a row as a node, without layouts and policy."""
+    _, gather = row.named_gather
+    # ONNX has one operator for the two of tuples.
+    name = _name_of_row(group, row).replace("/gather-nd1/", "/gather-nd/")
+    seed = seed_of(name)
+    data = data_values(dtype_of(row.data_type), gather.data, row.data, seed)
+    # A single index has no dimension, and the size of its axis has one.
+    sizes = np.broadcast_to(np.array(gather.axes), gather.indices or (1,))
+    draw = INDICES_BY_WORD[row.indices]
+    indices = draw(dtype_of(row.index_type), sizes.reshape(-1), seed)
+    rule = gather.broken_rule(row.index_type, row.data_type)
+    attributes = {gather.attribute: gather.number}
+    node = GatherNode(gather.onnx, attributes, gather.output, rule)
+    return NodeCase(name, node, data, indices.reshape(gather.indices))
 
 
 def _documented_case(example: Example) -> DescriptorCase:

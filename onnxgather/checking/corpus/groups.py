@@ -10,7 +10,12 @@ from typing import NamedTuple
 import msgspec
 
 from onnxgather.checking.descriptor_layouts import PACKED, STRIDES, Layout
-from onnxgather.core.descriptors.datatypes import INDEX_TYPES, TensorDataType
+from onnxgather.core.descriptors.datatypes import (
+    GATHERED_TYPES,
+    INDEX_TYPES,
+    ONNX_NAMES,
+    TensorDataType,
+)
 from onnxgather.core.descriptors.sample_values import OUTLIERS
 from onnxgather.core.descriptors.tensors import TensorFlags
 from onnxgather.core.gather import Geometry, Sizes
@@ -115,6 +120,16 @@ class _Tables(msgspec.Struct, frozen=True):
     """Gathers of few dimensions, to which leading ones are added."""
     size_one: Gathers
     """Gathers whose axes, indices or whole tensors have size 1."""
+    scalars: Gathers
+    """Nodes of ONNX with one index, or with an output of one element."""
+    empty: Gathers
+    """Nodes with tensors without elements."""
+    smaller: Gathers
+    """Nodes whose indices are smaller than the data off the axis."""
+    high_ranks: Gathers
+    """Nodes with tensors of more than 8 dimensions."""
+    outside: Gathers
+    """Nodes for indices out of range."""
     examples: tuple[Example, ...]
     forbidden: tuple[ForbiddenRow, ...]
 
@@ -322,4 +337,58 @@ GROUPS: tuple[Group, ...] = (
         policies=tuple(POLICIES),
     ),
 )
-"""What the corpus holds besides the examples and the forbidden nodes of `TABLES`."""
+"""The cases of descriptors, besides the examples of `TABLES`."""
+
+_NODES = [row for row in TABLES.basic if row[1].operator != "GATHER_ND"]
+"""A gather of each ONNX operator."""
+
+NODE_GROUPS: tuple[Group, ...] = (
+    Group(
+        "onnx/{operator}/{data_type}/{indices}",
+        _NODES,
+        GATHERED_TYPES[len(ALL_TYPES) :],
+        indices=["forward", "negative"],
+    ),
+    # ONNX's operators do not list these, so that a provider must refuse them.
+    Group(
+        "onnx/{operator}/{data_type}/{indices}",
+        _NODES,
+        [name for name in ONNX_NAMES.values() if name not in GATHERED_TYPES],
+        indices=["forward"],
+    ),
+    Group(
+        "onnx/{operator}/scalar-{gather}/{data_type}",
+        TABLES.scalars,
+        ["FLOAT32", "BOOL", "STRING"],
+    ),
+    Group(
+        "onnx/{operator}/empty-{gather}/{data_type}",
+        TABLES.empty,
+        ["FLOAT32", "STRING"],
+    ),
+    Group(
+        "onnx/{operator}/smaller-{gather}/{data_type}",
+        TABLES.smaller,
+        ["FLOAT32", "INT64", "BOOL", "STRING"],
+    ),
+    Group(
+        "onnx/{operator}/{gather}/{data_type}",
+        TABLES.high_ranks,
+        ["FLOAT32", "INT64", "BOOL"],
+    ),
+    Group(
+        "onnx/out-of-range/{operator}/{data_type}/{indices}",
+        _NODES,
+        ["BOOL", "STRING", "BFLOAT16"],
+        indices=["just-past", "below"],
+    ),
+    Group(
+        "onnx/out-of-range/{operator}/{gather}/{indices}",
+        TABLES.outside,
+        indices=["just-past"],
+    ),
+)
+"""The cases of nodes that no descriptor says, besides the forbidden ones of `TABLES`.
+
+Their rows have no layouts and no policies.
+"""

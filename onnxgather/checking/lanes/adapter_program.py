@@ -169,6 +169,9 @@ class Adapter:
         inputs: dict[str, np.ndarray[Any, Any]] = {}
         for name, described in feed.items():
             array = self._frames.array_at(described, blobs)
+            if array.dtype.names:
+                missing = f"{name} of {array.dtype.names[0]}"
+                raise _UnheldError(f"{missing}, which numpy lacks without ml_dtypes")
             inputs[name] = guarded(array, pattern)
         return inputs
 
@@ -192,13 +195,22 @@ class Adapter:
         kind = type(output).__name__
         if is_array(output):
             kind = f"an array of {output.dtype}"
-        if not is_array(output) or output.dtype.kind not in "biufc":
-            return (f"{OUTPUT_NAME} as {kind}, and no array of numbers",)
+            if output.dtype.kind == "U":
+                output = output.astype(object)
+        if not is_array(output) or not self._has_elements(output):
+            return (f"{OUTPUT_NAME} as {kind}, and no array of numbers or texts",)
         if output.nbytes > LARGEST_RETURNED:
             size = f"{output.nbytes:,} bytes"
             return (f"{OUTPUT_NAME} of {size}, and at most {LARGEST_RETURNED:,}",)
         # A copy, as the runtime may own the memory; in this machine's byte order.
         return output.astype(output.dtype.newbyteorder("="))
+
+    def _has_elements(self, array: np.ndarray[Any, Any]) -> bool:
+        """Return whether an array is one of numbers, truth values or texts."""
+        dtype = array.dtype
+        if dtype.hasobject:
+            return all(isinstance(text, str) for text in array.flat)
+        return dtype.kind in "biufc" or dtype.name in self._frames.NUMBERS
 
     def _is_not_given(self, error: Exception) -> bool:
         """Return whether an error says that the adapter cannot pass the case on.
@@ -206,7 +218,8 @@ class Adapter:
         Such an error is no refusal by the runtime, which never saw the case.
         """
         kind = getattr(self._module, NOT_GIVEN, None)
-        return isinstance(kind, type) and isinstance(error, kind)
+        is_own = isinstance(kind, type) and isinstance(error, kind)
+        return is_own or isinstance(error, _UnheldError)
 
     def _described(self, output: Any, content: bytearray) -> Any:
         if is_array(output):
@@ -247,6 +260,10 @@ NOT_GIVEN = "NotGivenError"
 """The class by which an adapter says that it cannot give its runtime the case."""
 
 
+class _UnheldError(Exception):
+    """No array of this environment holds an input; contains which."""
+
+
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of numpy."""
     return isinstance(value, np.ndarray)
@@ -260,11 +277,15 @@ def is_same(one: Any, other: Any) -> bool:
     if not is_array(one) or not is_array(other):
         return not is_array(one) and not is_array(other)
     is_alike = one.dtype == other.dtype and one.shape == other.shape
+    if is_alike and one.dtype.hasobject:
+        return one.tolist() == other.tolist()
     return bool(is_alike and one.tobytes() == other.tobytes())
 
 
 def guarded(array: np.ndarray[Any, Any], pattern: int) -> np.ndarray[Any, Any]:
     """Return a copy of an array, with bytes of a pattern before it and after it."""
+    if array.dtype.hasobject:  # texts lie elsewhere
+        return array.copy()
     block = np.full(array.nbytes + 3 * GUARD, pattern, np.uint8)
     # Runtimes take no array that begins elsewhere than at a multiple of 64 as it is.
     start = GUARD + -block.ctypes.data % 64

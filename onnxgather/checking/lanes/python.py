@@ -37,6 +37,7 @@ from onnxgather.checking.lanes.webnn import (
 from onnxgather.checking.node_models import bare_model, wrapped
 from onnxgather.core.checks import argument_text, shown
 from onnxgather.core.descriptors.arrays import Array, content_of
+from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import OPERATORS
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import kernels
@@ -190,6 +191,10 @@ class ModelLane:
         """Have the worker run a case."""
         if self.provider.runs_programs:
             return self._answer_of_program(case)
+        is_compiled = self.host and not self.provider.host_is_python
+        if is_compiled and case.data_type not in _HOST_TYPES:
+            reason = f"the program that runs {self.provider.name} takes no arrays of"
+            return Answer(AnswerKind.NOT_RUN, f"{reason} {case.data_type}")
         substitute = substitute_for(case, self.provider)
         if case.model is not None and substitute is not None:
             reason = (
@@ -483,6 +488,10 @@ def _is_host_folder(provider: Provider, path: str | None) -> bool:
     if sys.platform == "win32" or not provider.host or path is None:
         return False
     return os.path.isdir(os.path.expanduser(path))
+
+
+_HOST_TYPES = (*TensorDataType, "BOOL")
+"""The data types that hosts take which are no interpreters of Python."""
 
 
 class Question(NamedTuple):

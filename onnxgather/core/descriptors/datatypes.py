@@ -140,10 +140,8 @@ ONNX_NAMES = {
     "float8_e4m3fnuz": "FLOAT8E4M3FNUZ",
     "float8_e5m2": "FLOAT8E5M2",
     "float8_e5m2fnuz": "FLOAT8E5M2FNUZ",
-    "float8_e8m0fnu": "FLOAT8E8M0",
-    "float4_e2m1fn": "FLOAT4E2M1",
-    "int4": "INT4",
     "uint4": "UINT4",
+    "int4": "INT4",
 }
 """ONNX's names of the data types that DirectML does not have, by numpy's names.
 
@@ -164,6 +162,12 @@ def numpy_type(name: str) -> np.dtype[Any]:
     if name not in np.sctypeDict:
         importlib.import_module("ml_dtypes")  # which makes its types known to numpy
     return np.dtype(name)
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """Return numpy's type of the name that `type_of` returns."""
+    names = {onnx: numpy for numpy, onnx in ONNX_NAMES.items()}
+    return numpy_type(names.get(name, name.lower()))
 
 
 INDEX_TYPES = tuple(t for t in TensorDataType if t.numpy.kind in "iu" and t.size >= 4)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnxgather.core.descriptors.arrays import Array, array_with, axis_sizes
+from onnxgather.core.descriptors.datatypes import ONNX_NAMES
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.random_numbers import GOLDEN, splitmix64
 from onnxgather.core.descriptors.strides import overlaps
@@ -77,7 +78,21 @@ def _unlike(bits: int, size: int, seed: int) -> Array:
 
 
 def _distinct(dtype: Type, size: int, seed: int) -> Array:
-    """Return integers or normal floats; each is drawn before any repeats."""
+    """Return integers or normal floats; each is drawn before any repeats.
+
+    Of a type that DirectML does not have, return elements of which few repeat.
+    """
+    if dtype.kind == "c":
+        parts = np.dtype(f"f{dtype.itemsize // 2}")
+        return _distinct(parts, 2 * size, seed).view(dtype)
+    if dtype.kind == "b":
+        return splitmix64(seed, size) % np.uint64(2) == 1
+    if dtype.name in ONNX_NAMES:
+        numbers = _unlike(7, size, seed)
+        if not dtype.hasobject:
+            return numbers.astype(np.float32).astype(dtype)
+        texts = [f"{number}" + "é" * (number % 3 * 10) for number in numbers.tolist()]
+        return np.array(texts, dtype)
     if dtype.kind != "f":
         numbers = _unlike(dtype.itemsize * 8, size, seed)
         return numbers.astype(f"u{dtype.itemsize}").view(dtype)
@@ -145,7 +160,8 @@ DATA_BY_WORD: dict[str, Callable[[Type, int, int], Array]] = {
 
 def _within(low: int, high: int, dtype: Type, sizes: Array, seed: int) -> Array:
     """Return indices in [low x n, high x n), n being the size of the axis."""
-    counts = ((high - low) * sizes).astype(np.uint64)
+    # An axis without elements has no index in range; it gets 0.
+    counts = np.maximum((high - low) * sizes, 1).astype(np.uint64)
     random = splitmix64(seed, sizes.size) % counts
     return (random.astype(np.int64) + low * sizes).astype(dtype)
 

@@ -12,6 +12,7 @@ assignment says that the provider asked for runs every node.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Literal
@@ -54,6 +56,17 @@ _ENTRIES = {
 }
 """The entries of the session's configuration that a provider needs, by its full
 name."""
+
+NUMBERS = {
+    "bfloat16": 16,
+    "float8_e4m3fn": 17,
+    "float8_e4m3fnuz": 18,
+    "float8_e5m2": 19,
+    "float8_e5m2fnuz": 20,
+    "uint4": 21,
+    "int4": 22,
+}
+"""ONNX's numbers of the data types that numpy lacks, by their names in ml_dtypes."""
 
 MAGIC = b"\x93gather\n"
 """What a worker writes first. An environment may print something before it."""
@@ -159,6 +172,7 @@ class Opened:
         self._session = session
         self.assignment = _proved(session, setup.provider)
         """The name and the operator of each node, all run by the provider."""
+        names = [output.name for output in session.get_outputs()]
         self._outputs: list[str] | None = None
         self._run_options: Any = None
         self._run: Callable[..., list[Any]] = session.run
@@ -166,12 +180,18 @@ class Opened:
             # The checks of ONNX Runtime's Python layer, a third of a short call, are
             # idle on the CPU.
             if hasattr(session, "_sess"):
-                self._outputs = [output.name for output in session.get_outputs()]
+                self._outputs = names
                 self._run = session._sess.run
             # A run with threads gives back the memory that it took.
             if setup.threads != 1:
                 self._run_options = runtime.RunOptions()
                 self._run_options.add_run_config_entry(*_SHRINKAGE)
+        # Case: ONNX Runtime makes arrays of these neither from inputs nor from outputs.
+        values = [*session.get_inputs(), *session.get_outputs()]
+        types = " ".join([value.type for value in values])
+        if "bfloat16" in types or "float8" in types:
+            self._outputs = names
+            self._run = partial(_run_bits, runtime, session)
         # DirectML does not allow calls from several threads at once.
         if setup.provider == DIRECTML:
             self._run = partial(_run_alone, threading.Lock(), session.run)
@@ -183,10 +203,8 @@ class Opened:
             FailedError: The provider failed.
         """
         output = self.run_all(inputs)[0]
-        if not _is_plain(output):
-            raise FailedError(
-                "the output is no array of numbers, but text or several arrays"
-            )
+        if not _is_array(output):
+            raise FailedError("the output is no array, but several")
         return output
 
     def run_all(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -503,7 +521,7 @@ def _described_outputs(
         blobs: The bytes of the request.
         content: The bytes of the answer, to which the outputs are appended.
         every: Whether the answer has all outputs; null stands for an output that is no
-            array of numbers.
+            array.
     """
     arrays = {name: array_at(described, blobs) for name, described in feed.items()}
     try:
@@ -514,7 +532,9 @@ def _described_outputs(
         return str(error)
     described_outputs: list[Any] = []
     for output in outputs:
-        described = append_array(output, content) if _is_plain(output) else None
+        described = None
+        if _is_array(output):
+            described = append_array(output, content)
         described_outputs.append(described)
     return described_outputs
 
@@ -541,29 +561,102 @@ def is_on_device(value: Any) -> bool:
     return isinstance(value, ort_value) and value.device_name().lower() != "cpu"
 
 
-def _is_plain(output: Any) -> bool:
-    """Return whether an output is an array of numbers."""
-    return not getattr(output, "dtype", np.dtype(object)).hasobject
-
-
 def _run_alone(turns: threading.Lock, run: Callable[..., Any], *arguments: Any) -> Any:
     with turns:
         return run(*arguments)
 
 
+def _is_array(value: Any) -> bool:
+    """Return whether a value is an array of numpy."""
+    return isinstance(value, np.ndarray)
+
+
+def _run_bits(
+    runtime: Any,
+    session: Any,
+    outputs: Sequence[str],
+    inputs: Mapping[str, Any],
+    options: Any,
+) -> list[Any]:
+    """Run a session some of whose arrays have types that numpy lacks."""
+    values: dict[str, Any] = {}
+    for name, array in inputs.items():
+        value = array
+        if _is_array(array):
+            number = NUMBERS.get(_name_of(array.dtype))
+            if number is None:
+                value = runtime.OrtValue.ortvalue_from_numpy(array)
+            else:
+                bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
+                value = runtime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+                    bits.reshape(array.shape), number
+                )
+        values[name] = value
+    names = {number: name for name, number in NUMBERS.items()}
+    results: list[Any] = []
+    for value in session.run_with_ort_values(outputs, values, options):
+        name = names.get(value.element_type())
+        if name is None:
+            results.append(value.numpy())
+            continue
+        dtype = _numpy_type(name)
+        shape = value.shape()
+        size = dtype.itemsize * math.prod(shape)
+        content = ctypes.string_at(value.data_ptr(), size) if size else b""
+        results.append(np.frombuffer(content, dtype).reshape(shape))
+    return results
+
+
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """Return how requests and answers call a type of numpy."""
+    # Case: a type of ml_dtypes, where that is not installed.
+    if dtype.names:
+        return dtype.names[0]
+    return dtype.str if dtype.kind in "SU" else dtype.name
+
+
+def _numpy_type(name: str) -> np.dtype[Any]:
+    """Return the type that `_name_of` names.
+
+    Where ml_dtypes is not installed, its types are structures of one field, which has
+    their name.
+    """
+    if name in NUMBERS:
+        try:
+            import_module("ml_dtypes")  # makes its types known to numpy
+        except ImportError:
+            bits = "uint16" if name == "bfloat16" else "uint8"
+            return np.dtype([(name, bits)])
+    return np.dtype(name)
+
+
 def append_array(array: np.ndarray[Any, Any], blobs: bytearray) -> list[Any]:
-    """Append an array to `blobs`; return its data type, shape, and offset in bytes."""
+    """Append an array to `blobs`; return its data type, shape, and offset in bytes.
+
+    Texts are appended as a line with a list of JSON.
+    """
     offset = len(blobs)
-    blobs += array.tobytes()
-    dtype = array.dtype
-    is_text = dtype.kind in "SU"
-    return [dtype.str if is_text else dtype.name, array.shape, offset]
+    if array.dtype.hasobject:
+        blobs += json.dumps(array.ravel().tolist()).encode() + b"\n"
+    else:
+        blobs += array.tobytes()
+    return [_name_of(array.dtype), array.shape, offset]
 
 
 def array_at(described: Sequence[Any], blobs: bytes) -> np.ndarray[Any, Any]:
-    """Return the array that `append_array` described."""
-    dtype, shape, offset = described
-    flat = np.frombuffer(blobs, dtype, math.prod(shape), offset)
+    """Return the array that `append_array` described.
+
+    Raises:
+        ValueError: The bytes are not those of such an array.
+    """
+    name, shape, offset = described
+    if name == "object":
+        line_end = blobs.index(b"\n", offset)
+        texts = json.loads(blobs[offset:line_end])
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("an array of texts has other elements")
+        return np.array(texts, object).reshape(shape)
+    flat = np.frombuffer(blobs, _numpy_type(name), math.prod(shape), offset)
     return flat.reshape(shape)
 
 

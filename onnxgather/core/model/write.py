@@ -311,7 +311,10 @@ def add_value(
         shape: Its shape.
     """
     tensor = protos.add(name=name).type.tensor_type
-    tensor.elem_type = ONNX_TYPES[dtype]
+    number = ONNX_TYPES.get(dtype)
+    if number is None:  # a data type that DirectML does not have
+        number = helper.np_dtype_to_tensor_dtype(dtype)
+    tensor.elem_type = number
     tensor.shape.SetInParent()  # a scalar has a shape without sizes
     for size in shape:
         tensor.shape.dim.add(dim_value=size)

@@ -10,6 +10,10 @@ name = "tract"
 os.environ["RUST_BACKTRACE"] = "0"  # so that the last lines say what went wrong
 
 
+class NotGivenError(Exception):
+    """Its Python module cannot hold the inputs."""
+
+
 def version():
     return version_of("tract")
 
@@ -24,6 +28,8 @@ def load(model, name):
         runnable = network.into_model().into_runnable()
 
     def run(inputs):
+        if any(array.dtype.hasobject for array in inputs.values()):
+            raise NotGivenError("texts, which its Python module lacks")
         (output,) = runnable.run([inputs[name] for name in names])
         # Its name of the output is that of the node.
         return {"OutputTensor": output.to_numpy()}

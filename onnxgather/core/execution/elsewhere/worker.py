@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.descriptors.datatypes import TensorDataType
+from onnxgather.core.descriptors.datatypes import ONNX_NAMES, TensorDataType
 from onnxgather.core.descriptors.operators import OPERATORS, Descriptor
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.execution import runtime
@@ -34,7 +34,7 @@ REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
-_TYPES = "|".join(["bool", *(row.numpy.name for row in TensorDataType)])
+_TYPES = "|".join([*ONNX_NAMES, *(row.numpy.name for row in TensorDataType)])
 _DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
 
 
