@@ -26,7 +26,7 @@ from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import question_of
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
-from onnxgather.core.descriptors.arrays import Array, elements
+from onnxgather.core.descriptors.arrays import Array, content_of, elements
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
@@ -350,8 +350,8 @@ class LaneOutput:
 
     def _compute(self, got: str) -> Computed | None:
         case = self._case
-        # Case: a report has no room for the arrays.
-        if isinstance(case, CaseResult):
+        # Case: a report has no room for the arrays, or nothing computes with them.
+        if isinstance(case, CaseResult) or case.data.dtype.kind not in "biuf":
             return None
         for policy in POLICIES:
             if policy == got and isinstance(case, DescriptorCase):
@@ -368,7 +368,7 @@ class LaneOutput:
 def output_digest(output: Array) -> str:
     """Return the digest of an output: of its data type, its shape and its bytes."""
     head = f"{output.dtype.name} {output.shape} "
-    return hashlib.sha256(head.encode() + output.tobytes()).hexdigest()[:16]
+    return hashlib.sha256(head.encode() + content_of(output)).hexdigest()[:16]
 
 
 def explained(
