@@ -13,7 +13,7 @@ import onnx
 import pytest
 from command_line import POSIX, call, outcome, output_of, read_json
 from fake_directml import fake_folder
-from onnx_gathers import ENDS, LETTERS, ONNX_GATHERS, TRUE_AT, OnnxGather, write_gather
+from onnx_gathers import ENDS, ONNX_GATHERS, TRUE_AT, OnnxGather, write_gather
 from rings import one_quick_in
 
 TOLD = (
@@ -110,18 +110,23 @@ def name(request: pytest.FixtureRequest, folder: Path) -> str:
     return request.param
 
 
+LOST = ("DIFF", "elements", 3)
+"""ONNX Runtime's Gather of texts copies the first of the texts behind each index, and
+loses the others: seen in 1.24.1 to 1.32.0."""
+
+
 def test_check_compares_it_with_the_formula_of_onnx(name: str) -> None:
     words = f"check {name}.onnx --inputs {name}.npz --json=report.json"
-    code, output, error = outcome(words)
+    _, _, error = outcome(words)
     told = TOLD.format(name, ONNX_GATHERS[name].why)
-    assert (code, error) == (0, f"{told}written: report.json\n")
-    assert "\ncpu: 1 case, 1 PASS\n" in output
+    assert error == f"{told}written: report.json\n"
     (case,) = read_json("report.json")["cases"]
+    (result,) = case["results"]
     gather = ONNX_GATHERS[name]
-    assert (case["operator"], case["results"][0]["nodes"]) == (
-        gather.operator,
-        [gather.operator],
-    )
+    assert (case["operator"], result["nodes"]) == (gather.operator, [gather.operator])
+    found = result.get("found", result["state"])
+    verdict = found, result["kind"], result.get("differing", 0)
+    assert verdict == (LOST if name == "string" else ("PASS", "same", 0))
 
 
 def test_extract_writes_it_without_a_program(name: str) -> None:
@@ -140,13 +145,20 @@ def test_extract_writes_it_without_a_program(name: str) -> None:
     why = f"of {name}.onnx; there is no program.json, as {gather.why}."
     assert why in script.read_text()
     ran = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=True
+        [sys.executable, script], capture_output=True, text=True, check=False
     )
-    assert ran.stdout.endswith("It does not differ.\n")
+    told = "It does not differ.\n"
+    if name == "string":
+        told = (
+            "It differs: 3 of 6 elements, first OutputTensor[0,1]: expected 'b', actual"
+            " ''.\n"
+        )
+    assert ran.stdout.endswith(told), ran.stderr
+    assert ran.returncode == (name == "string")
     # The folder is a model with its inputs for other commands.
     written = "out/gathers/001_g"
-    words = f"check {written}/model.onnx --inputs {written}/inputs.npz"
-    assert "\ncpu: 1 case, 1 PASS\n" in call(words).stdout
+    words = f"explain {written}/model.onnx --inputs {written}/inputs.npz"
+    assert call(words).stdout == EXPLAINED[name]
 
 
 def test_explain_says_where_each_element_comes_from(name: str) -> None:
@@ -189,16 +201,14 @@ def test_several_gathers_are_told_in_one_line(folder: Path) -> None:
 
 
 def test_an_index_out_of_range_must_be_refused(folder: Path) -> None:
-    far = np.array([0, 4])
-    why = "DirectML gathers no STRING"
-    gather = OnnxGather("Gather", {"axis": 0}, LETTERS, far, why)
-    write_gather(folder, "far", gather)
+    far = ONNX_GATHERS["bool"]._replace(indices=np.array([0, 6]))
+    write_gather(folder, "far", far)
     words = "far.onnx --inputs far.npz"
     assert "\ncpu: 1 case, 1 PASS\n" in call(f"check {words}").stdout
     explained = outcome(f"explain {words} --at 1,1")
     assert explained[1] == (
-        "output[1,1] = input[indices[1], 1] = input[4, 1]: an error (index 4 is out of"
-        " range of 4)\n"
+        "output[1,1] = input[1, indices[1]] = input[1, 6]: an error (index 6 is out of"
+        " range of 6)\n"
     )
 
 

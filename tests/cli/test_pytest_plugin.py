@@ -620,7 +620,6 @@ class TestFiles:
             consecutive=True,
         )
 
-
     def test_a_gather_that_no_descriptor_says_is_a_test_and_told(
         self, run: Run, pytester: pytest.Pytester
     ) -> None:

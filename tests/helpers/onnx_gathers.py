@@ -39,7 +39,9 @@ NUMBERS = np.array([[10, 11, 12], [20, 21, 22]], np.float32)
 ENDS = np.array([0, -1, 3])
 
 ONNX_GATHERS = {
-    "bool": OnnxGather("Gather", {"axis": 1}, TRUE_AT, ENDS, "DirectML gathers no BOOL"),
+    "bool": OnnxGather(
+        "Gather", {"axis": 1}, TRUE_AT, ENDS, "DirectML gathers no BOOL"
+    ),
     "string": OnnxGather(
         "Gather", {"axis": 0}, LETTERS, ENDS, "DirectML gathers no STRING"
     ),
@@ -94,6 +96,4 @@ def write_gather(folder: Path, name: str, gather: OnnxGather) -> None:
     data = gather.data
     if data.dtype.hasobject:
         data = data.astype(str)
-    np.savez(
-        folder / f"{name}.npz", allow_pickle=False, data=data, ids=gather.indices
-    )
+    np.savez(folder / f"{name}.npz", allow_pickle=False, data=data, ids=gather.indices)

@@ -29,13 +29,15 @@ class InferenceSession:
         self.model = model
         self.open()
     def open(self): pass
+    def get_inputs(self): return []
+    def get_outputs(self): return []
     def get_provider_graph_assignment_info(self):
         nodes = [Any_(name=node, op_type=node) for node in NODES]
         return [Any_(ep_name=PLACE, get_nodes=lambda: nodes)] if nodes else []
     def run(self, _, feeds, options):
         return [self.compute(feeds["InputTensor"], feeds["IndicesTensor"])]
     def compute(self, data, indices):
-        return data[indices.astype(np.int64)]
+        return np.asarray(data[indices.astype(np.int64)])
 """
 
 
