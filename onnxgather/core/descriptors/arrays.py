@@ -310,7 +310,10 @@ def differing(first: Array, second: Array) -> Array:
     """
     if first.dtype.hasobject:  # texts
         return np.flatnonzero(first != second)
-    bits = f"u{first.itemsize}"
-    first_bits = np.ascontiguousarray(first).view(bits)
-    second_bits = np.ascontiguousarray(second).view(bits)
-    return np.flatnonzero(first_bits != second_bits)
+    # No integer has the 16 bytes of a COMPLEX128, but two have.
+    word = f"u{min(first.itemsize, 8)}"
+    first_words = np.ascontiguousarray(first).reshape(-1).view(word)
+    second_words = np.ascontiguousarray(second).reshape(-1).view(word)
+    differ = first_words != second_words
+    per_element = max(1, first.itemsize // 8)
+    return np.flatnonzero(differ.reshape(-1, per_element).any(axis=1))

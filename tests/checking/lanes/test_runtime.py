@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from textwrap import dedent
 
+import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,7 @@ from messages import message_of, rows_of
 from planted_adapter import planted
 
 import onnxgather as og
-from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.foreign_memory import foreign_memory
 from onnxgather.checking.lanes import open_lanes
@@ -27,6 +28,7 @@ from onnxgather.checking.report.sentences import about_lane
 from onnxgather.checking.results import ForeignMemory, read_report
 from onnxgather.checking.run import check_cases
 from onnxgather.cli.commands import main
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 
@@ -131,14 +133,17 @@ def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> Non
 
 
 LOAD = "def load(model, name): return "
-NUMBERS = "and no array of numbers"
+NUMBERS = "and no array of numbers or texts"
 NO_ANSWER = {
     f"{LOAD}lambda inputs: {{}}": "no output OutputTensor, but none",
     f"{LOAD}None": "load returned NoneType, and no function",
     f"{LOAD}lambda inputs: [1.0]": "outputs of type list, and no dict",
     f"{LOAD}lambda inputs: {{'OutputTensor': [1]}}": f"OutputTensor as list, {NUMBERS}",
-    "gather = lambda data, indices: np.array(['a', 'b'])": (
-        f"OutputTensor as an array of <U1, {NUMBERS}"
+    "gather = lambda data, indices: np.array(['a', 1], object)": (
+        f"OutputTensor as an array of object, {NUMBERS}"
+    ),
+    "gather = lambda data, indices: np.array([b'a', b'b'])": (
+        f"OutputTensor as an array of |S1, {NUMBERS}"
     ),
     "gather = lambda data, indices: np.broadcast_to(data[:1], 2**30)": (
         "OutputTensor of 4,294,967,296 bytes, and at most 2,147,483,648"
@@ -356,6 +361,83 @@ def test_a_forbidden_node_that_runs_once_of_two_times_is_not_refused(
     """
     ((state, _),) = told(lane_on(tmp_path, change), forbidden)
     assert state == "DIFF"
+
+
+def node_case(data: Array, indices: object = (2, 0, -1)) -> NodeCase:
+    """Return the case of a Gather along axis 0."""
+    array = np.array(indices)
+    node = GatherNode("Gather", {"axis": 0}, (*array.shape, *data.shape[1:]))
+    return NodeCase("node", node, data, array)
+
+
+TEXTS = np.array([["a", "bc\0"], ["ü", ""], ["d" * 99, "e"]], object)
+
+
+def test_a_runtime_is_given_texts_and_returns_them(tmp_path: Path) -> None:
+    assert told(lane_on(tmp_path), node_case(TEXTS)) == [("PASS", None)]
+    # Arrays of numpy's own texts are texts too.
+    change = "gather = lambda data, indices: np.array(['a', 'b', 'c'])"
+    texts = np.array(["a", "b", "d"], object)
+    ((state, reason),) = told(lane_on(tmp_path, change), node_case(texts, [0, 1, 2]))
+    assert state == "DIFF"
+    assert reason == (
+        "1 of 3 elements differ, first OutputTensor[2]: expected d (5b 22 64 22 5d),"
+        " got c (5b 22 63 22 5d)"
+    )
+
+
+def test_a_runtime_is_given_other_data_types(tmp_path: Path) -> None:
+    for name in ("bfloat16", "float8_e4m3fn", "int4"):
+        dtype = np.dtype(getattr(ml_dtypes, name))
+        data = np.arange(6).reshape(3, 2).astype(dtype)
+        assert told(lane_on(tmp_path), node_case(data)) == [("PASS", None)]
+    wide = np.arange(6).reshape(3, 2) * np.complex128(1j)
+    assert told(lane_on(tmp_path), node_case(wide)) == [("PASS", None)]
+    zeros = "gather = lambda data, indices: data[indices] * 0"
+    ((state, reason),) = told(lane_on(tmp_path, zeros), node_case(wide))
+    assert (state, (reason or "").partition(",")[0]) == (
+        "DIFF",
+        "5 of 6 elements differ",
+    )
+
+
+@forks
+def test_a_data_type_that_no_array_holds_is_not_run(tmp_path: Path) -> None:
+    change = """
+    sys.modules["ml_dtypes"] = None
+    """
+    data = np.arange(6).astype(ml_dtypes.bfloat16)
+    assert told(lane_on(tmp_path, change), node_case(data)) == [
+        (
+            "NOT-RUN",
+            "the adapter of planted cannot pass the case on: InputTensor of bfloat16,"
+            " which numpy lacks without ml_dtypes",
+        )
+    ]
+
+
+def test_a_node_with_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
+    case = node_case(TEXTS, [0, 3])
+    ((state, reason),) = told(lane_on(tmp_path), case)
+    assert (state, (reason or "").partition(":")[0]) == ("PASS", "refused")
+    clamps = "gather = lambda data, indices: data[np.clip(indices, 0, 2)]"
+    assert told(lane_on(tmp_path, clamps), case) == [
+        (
+            "DIFF",
+            "must refuse, but returned an array of string [2, 2]: indices[1] must be in"
+            " [-3, 3), got 3",
+        )
+    ]
+    refuses = """
+    def gather(data, indices):
+        raise ValueError("never")
+    """
+    ((state, reason),) = told(lane_on(tmp_path, refuses), case)
+    assert (state, reason) == (
+        "NOT-RUN",
+        "refused, but an allowed node of the kind does not run either: planted failed:"
+        " never",
+    )
 
 
 AT_THREE = """

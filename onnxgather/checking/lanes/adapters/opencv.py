@@ -6,6 +6,10 @@ import numpy as np
 name = "opencv"
 
 
+class NotGivenError(Exception):
+    """Its Python module cannot hold an output."""
+
+
 def version():
     return cv2.__version__
 
@@ -17,7 +21,10 @@ def load(model, name):
     def run(inputs):
         for input_name, array in inputs.items():
             network.setInput(array, input_name)
-        return dict(zip(outputs, network.forward(outputs), strict=True))
+        arrays = network.forward(outputs)
+        if any(array is None for array in arrays):
+            raise NotGivenError("a Mat without sizes, which Python sees as None")
+        return dict(zip(outputs, arrays, strict=True))
 
     run.network = network
     return run
