@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from agreement import same
 from command_line import call
 from corpus_cases import corpus
 from messages import message_of
@@ -29,8 +30,9 @@ from rings import by_ring, one_quick_in
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus import export, random_cases
+from onnxgather.checking.corpus.export import answer_folder
 from onnxgather.checking.corpus.wpt import why_not_wpt
-from onnxgather.core.descriptors.arrays import Array, content_of
+from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import numpy_type
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.options import FORMATS, FormatName
@@ -288,12 +290,6 @@ def test_programs_read_back_equal(exports: Path) -> None:
         assert first == f"// {case.name}, out_of_range={case.out_of_range}"
     assert len(entries) == len(by_name)
     assert longer > 0
-
-
-def same(found: Array, expected: Array) -> bool:
-    """Return whether two arrays agree in data type, shape and every bit."""
-    is_alike = (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    return is_alike and content_of(found) == content_of(expected)
 
 
 NODES_BESIDE = {
