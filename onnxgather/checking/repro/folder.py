@@ -25,7 +25,7 @@ from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import FIRST_CASE, Question, question_of
 from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
-from onnxgather.checking.results import ForeignMemory, Result, ResultKind
+from onnxgather.checking.results import ArrayType, ForeignMemory, Result, ResultKind
 from onnxgather.core.checks import printable
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import TENSORS
@@ -179,17 +179,14 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
     # Escaped, as they stand between quotes.
     title = json.dumps(title)[1:-1]
     provider = json.dumps(provider)[1:-1]
-    packages = "numpy"
     import_types = ""
-    # Case: a type that another package adds to numpy, such as BFLOAT16.
-    if case.data.dtype.kind == "V":
-        packages = "numpy and ml_dtypes"
+    if _needs_types(trial):
         import_types = "import ml_dtypes  # with it numpy knows the type of the data\n"
     common = {
         "title": title,
         "rule": repr(rule),
         "data_type": case.data.dtype.name,
-        "packages": packages,
+        "packages": _packages(trial),
         "import_types": import_types,
         "comparison": filled_in("checking/repro/comparison.py.template"),
     }
@@ -216,6 +213,16 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
         module: Path(module_path).read_bytes(),
         "repro.py": script.encode(),
     }
+
+
+def _needs_types(trial: Trial) -> bool:
+    """Return whether the data are of a type that ml_dtypes adds to numpy."""
+    return any(array.dtype.kind == "V" for array in trial.question.inputs.values())
+
+
+def _packages(trial: Trial) -> str:
+    """Return the packages that repro.py needs beside the runtime."""
+    return "numpy and ml_dtypes" if _needs_types(trial) else "numpy"
 
 
 def _arrays_of(trial: Trial) -> dict[str, bytes]:
@@ -445,16 +452,16 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
 
 
 _HOW_ON_A_PROVIDER = (
-    "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on"
-    " `inputs.npz` with {provider} alone, by `runtime.py` beside it. Its exit code is 1"
-    " where it differs, 0 where it does not, and 3 where the provider did not run the"
-    " model."
+    "`python repro.py`, where onnxruntime and {packages} are installed, runs"
+    " `model.onnx` on `inputs.npz` with {provider} alone, by `runtime.py` beside it."
+    " Its exit code is 1 where it differs, 0 where it does not, and 3 where the"
+    " provider did not run the model."
 )
 _HOW_ON_A_RUNTIME = (
-    "`python repro.py`, where {provider} and numpy are installed, runs `model.onnx` on"
-    " `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where it differs, 0"
-    " where it does not, and 3 where {provider} is not installed. If {provider} ends"
-    " its process, the script ends with it."
+    "`python repro.py`, where {provider} and {packages} are installed, runs"
+    " `model.onnx` on `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where"
+    " it differs, 0 where it does not, and 3 where {provider} is not installed. If"
+    " {provider} ends its process, the script ends with it."
 )
 
 
@@ -479,7 +486,7 @@ def _how_to_run(info: LaneInfo, trial: Trial) -> str:
         text = _HOW_BY_ONNXRUNTIME_WEB
     elif trial.adapter is not None:
         text = _HOW_ON_A_RUNTIME
-    return text.format(provider=info.provider)
+    return text.format(provider=info.provider, packages=_packages(trial))
 
 
 def _private_text(difference: Difference, trial: Trial) -> str:
@@ -604,7 +611,7 @@ def _meaning(case: Case) -> str:
 
 def _array_text(name: str, array: Array) -> str:
     """Return the type and shape of an array, and its elements if they are few."""
-    head = f"{name}: {array.dtype} {list(array.shape)}"
+    head = f"{name}: {ArrayType.of(array).data_type} {list(array.shape)}"
     if array.size > MOST_SHOWN:
         return head
     elements = np.array2string(array, separator=", ", floatmode="unique")

@@ -591,3 +591,24 @@ def test_the_example_in_javascript_is_judged_as_the_page_says(tmp_path: Path) ->
     assert {*states} == {"PASS"}
     _, out, _ = outcome(*words, "--case", VALID)
     assert "gather-js failed: no such operator" in out
+
+
+@pytest.mark.parametrize("data_type", ["string", "bfloat16"])
+def test_texts_and_types_that_numpy_lacks_are_judged(
+    tmp_path: Path, data_type: str
+) -> None:
+    name = f"onnx/gather/{data_type}/negative"
+    (case,) = [case for case in corpus() if case.name == name]
+    export([case], "json", tmp_path / "export")
+    read = read_export(str(tmp_path / "export"))
+    answers = tmp_path / "answers"
+    (answers / name).mkdir(parents=True)
+    (answers / "runtime.json").write_text('{"name": "mine", "version": "1"}')
+    output = case.expected()
+    assert not isinstance(output, str)
+    if data_type == "string":
+        output = output.astype(str)
+    np.save(answers / name / "output.npy", output)
+    assert judged(answers, read)[name].state == "PASS"
+    np.save(answers / name / "output.npy", output[::-1])
+    assert judged(answers, read)[name].kind == "elements"

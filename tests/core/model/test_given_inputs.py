@@ -62,6 +62,23 @@ class TestInputs:
             "b": IDS.tolist(),
         }
 
+    def test_bare_bytes_are_of_the_type_that_the_model_declares(
+        self, tmp_path: Path
+    ) -> None:
+        graph = "(bfloat16[n] x) => (y) { y = Identity (x) }"
+        network = read_network(written(graph))
+        half = np.array([1.5, -2], ml_dtypes.bfloat16)
+        np.savez(tmp_path / "x.npz", x=half)
+        given = read_inputs(str(tmp_path / "x.npz"))
+        assert given["x"].dtype == np.dtype("V2")
+        found = checked(network, given)["x"]
+        assert (found.dtype, found.tolist()) == (half.dtype, half.tolist())
+        np.savez(tmp_path / "x.npz", x=np.zeros(2, "V4"))
+        given = read_inputs(str(tmp_path / "x.npz"))
+        assert message_of(OnnxGatherError, checked, network, given) == (
+            "the model: input 'x' must be BFLOAT16 [?], got |V4 [2]"
+        )
+
     def test_a_file_that_is_no_npz_file_of_arrays_is_refused(
         self, tmp_path: Path
     ) -> None:
