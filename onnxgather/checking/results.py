@@ -341,7 +341,9 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
             model = case.model.content if case.model else None
         else:
             node = case.node
+        texts = [array for array in arrays if array.dtype.hasobject]
         size = sum(array.nbytes for array in arrays) + len(model or b"")
+        size += sum(len(content_of(array)) for array in texts)
         if size > LARGEST_EVIDENCE:
             return None
         expected = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +17,8 @@ from onnxgather.checking.cases import (
     NodeCase,
     case_beside,
 )
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.checking.results import CaseResult, Evidence, Result, ResultKind
+from onnxgather.core.descriptors.arrays import Array, content_of
 
 
 @given(cases(wild=False))
@@ -114,3 +116,38 @@ def test_data_that_nothing_multiplies_stay_between_no_operators() -> None:
     case = node_case([0])
     assert case.wrapped_in() is case
     assert node_case([0], np.ones((0, 1))).wrapped_in().wrapped
+
+
+DATA_OF_TYPES = (
+    TEXTS,
+    np.array([True, False, True]),
+    np.arange(3).astype(ml_dtypes.bfloat16),
+    np.arange(3).astype(ml_dtypes.int4),
+    np.arange(3) * np.complex128(1j),
+)
+
+
+@pytest.mark.parametrize("data", DATA_OF_TYPES, ids=lambda data: data.dtype.name)
+def test_a_report_keeps_a_node_with_its_arrays(data: Array) -> None:
+    case = node_case([-1, 0], data)
+    result = Result("cpu", "DIFF", ResultKind.ELEMENTS)
+    entry = CaseResult.of(case, (result,), {"cpu": data[:2]})
+    kept = msgspec.json.decode(msgspec.json.encode(entry), type=CaseResult)
+    assert kept == entry
+    assert kept.evidence is not None
+    assert kept.evidence.node == case.node
+    expected = case.expected()
+    assert not isinstance(expected, str)
+    blobs = [*kept.evidence.blobs]
+    for blob, array in zip(
+        blobs, (data, case.indices, expected, data[:2]), strict=True
+    ):
+        back = blob.array()
+        assert (back.dtype, back.shape) == (array.dtype, array.shape)
+        assert content_of(back) == content_of(array)
+
+
+def test_long_texts_are_no_evidence() -> None:
+    case = node_case([0], np.array(["a" * 2**20, "b"], object))
+    assert Evidence.of(case, {}) is None
+    assert Evidence.of(node_case([0], np.array(["a" * 2**19, "b"], object)), {})

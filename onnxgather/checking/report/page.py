@@ -32,7 +32,7 @@ from onnxgather.checking.report.sentences import (
     why,
 )
 from onnxgather.checking.results import CaseResult, Evidence, Report, Result, ResultKind
-from onnxgather.core.descriptors.arrays import Array, differing
+from onnxgather.core.descriptors.arrays import Array, content_of, differing
 from onnxgather.core.descriptors.explain import value_text
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import from_dict
@@ -304,7 +304,7 @@ def _wrong_bytes(expected: Array | None, got: Array) -> list[_WrongElement]:
 def _hexadecimal(array: Array) -> str:
     """Return the first bytes of an array, in the order of little-endian memory."""
     little = array.reshape(-1).astype(array.dtype.newbyteorder("<"))
-    text = little[:MOST_BYTES_SHOWN].tobytes()[:MOST_BYTES_SHOWN].hex(" ")
+    text = content_of(little[:MOST_BYTES_SHOWN])[:MOST_BYTES_SHOWN].hex(" ")
     return f"{text} …" if array.nbytes > MOST_BYTES_SHOWN else text
 
 

@@ -86,7 +86,9 @@ def _distinct(dtype: Type, size: int, seed: int) -> Array:
         parts = np.dtype(f"f{dtype.itemsize // 2}")
         return _distinct(parts, 2 * size, seed).view(dtype)
     if dtype.kind == "b":
-        return splitmix64(seed, size) % np.uint64(2) == 1
+        truths = splitmix64(seed, size) % np.uint64(2) == 1
+        truths[:1] = ~truths[-1:]  # so that both are there
+        return truths
     if dtype.name in ONNX_NAMES:
         numbers = _unlike(7, size, seed)
         if not dtype.hasobject:

@@ -17,7 +17,12 @@ from short_descriptors import ascending, descriptor, tensor_desc
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
-from onnxgather.core.descriptors.arrays import Array, check_array
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    check_array,
+    content_of,
+    differing,
+)
 from onnxgather.core.descriptors.explain import explain
 from onnxgather.core.execution import session
 from onnxgather.core.programs.writer import write_program
@@ -411,3 +416,28 @@ def test_what_load_reads_is_no_descriptor_and_the_message_says_where_one_is() ->
     values: list[Any] = ["swap.onnx", Path("swap.onnx"), og.load(og.to_dict(DESC))]
     for value in values:
         assert message_of(og.DescriptorError, og.to_onnx, value).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "offsets"),
+    [
+        (np.array([[1, 2], [3, 4]], np.complex128), np.array([1, 2j, 3, 4j]), [1, 3]),
+        (np.array([1, 2], np.complex64), np.array([1, 2], np.complex64), []),
+        (np.array(["a", "", "c"], object), np.array(["a", "b", "d"], object), [1, 2]),
+        (np.array("a", object), np.array("b", object), [0]),
+        (np.array([True, False]), np.array([True, True]), [1]),
+        (
+            np.array([0.0, 1, np.nan]).astype(ml_dtypes.bfloat16),
+            np.array([-0.0, 1, np.nan]).astype(ml_dtypes.bfloat16),
+            [0],
+        ),
+        (np.empty((0, 2), np.complex128), np.empty((0, 2), np.complex128), []),
+        (np.empty((0, 2), object), np.empty((0, 2), object), []),
+    ],
+)
+def test_elements_of_any_type_differ_by_their_bits(
+    first: Array, second: Array, offsets: list[int]
+) -> None:
+    second = second.astype(first.dtype).reshape(first.shape)
+    assert differing(first, second).tolist() == offsets
+    assert (content_of(first) == content_of(second)) == (not offsets)
