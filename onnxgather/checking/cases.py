@@ -321,8 +321,9 @@ class NodeCase(_Arrays):
             return f"DirectML gathers no {data_type}"
         data = (data_type, self.data.shape)
         indices = (self.index_type, self.indices.shape)
+        attributes: dict[str, Any] = dict(self.node.attributes)
         try:
-            from_onnx(self.operator, data, indices, **self.node.attributes)
+            from_onnx(self.operator, data, indices, **attributes)
         except DescriptorError as error:
             return str(error)
         return "it is a node of ONNX"

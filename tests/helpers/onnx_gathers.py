@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -80,8 +80,9 @@ ONNX_GATHERS = {
 
 def write_gather(folder: Path, name: str, gather: OnnxGather) -> None:
     """Write NAME.onnx, the model of a gather called g, and NAME.npz, its inputs."""
+    attributes: dict[str, Any] = dict(gather.attributes)
     node = helper.make_node(
-        gather.operator, ["data", "ids"], ["rows"], "g", **gather.attributes
+        gather.operator, ["data", "ids"], ["rows"], "g", **attributes
     )
     inputs = [
         helper.make_tensor_value_info(

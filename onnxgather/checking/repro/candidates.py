@@ -18,6 +18,7 @@ from onnxgather.checking.descriptor_layouts import (
     layout_of,
 )
 from onnxgather.core.descriptors.arrays import Array, array_with, elements
+from onnxgather.core.descriptors.datatypes import type_of
 from onnxgather.core.descriptors.operators import TENSORS
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.gather import Geometry, gather_of, gather_of_node
@@ -113,7 +114,8 @@ def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     gather = candidate.gather
     data = candidate.data
     indices = candidate.indices
-    rule = gather.broken_rule()
+    # Unsigned indices have a descriptor, and nodes around the gather.
+    rule = gather.broken_rule(data_type=type_of(data.dtype))
     if rule is not None:
         return NodeCase(name, candidate.node(rule), data, indices)
     dimension_count = candidate.needed + candidate.spare
