@@ -229,3 +229,22 @@ def test_directml_itself_says_why_it_does_not_run_it(folder: Path) -> None:
         "NOT-RUN",
         "DirectML.dll runs descriptors, and no descriptor says this node",
     )
+
+
+@pytest.mark.slow
+def test_repro_makes_a_difference_of_texts_small(folder: Path) -> None:
+    write_gather(folder, "m", ONNX_GATHERS["string"])
+    title = (
+        "CPUExecutionProvider returns wrong elements for Gather of STRING data by INT64"
+        " indices; repro.py shows it\n"
+    )
+    words = "m.onnx --inputs m.npz"
+    assert output_of(f"repro {words} --node g -o small") == f"small: {title}"
+    with np.load("small/inputs.npz") as inputs:
+        shapes = {name: array.shape for name, array in inputs.items()}
+    assert shapes == {"InputTensor": (1, 2), "IndicesTensor": ()}
+    assert "on data STRING [1, 2]" in Path("small/ISSUE.md").read_text()
+    call(f"check {words} --json=report.json")
+    again = output_of("repro report.json --no-reduce -o whole")
+    assert again == f"whole: {title}"
+    assert np.load("whole/expected.npy").tolist() == LETTERS[ENDS].tolist()
