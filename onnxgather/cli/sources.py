@@ -603,7 +603,8 @@ def _cases_of_model(
         node = f"{extracted.operator} {shown(extracted.node)}"
         batch.tell(f"{path}: left out: {extracted.place}: {node}: {extracted.left_out}")
     notes = list[str]()
-    for first in nodes[:1]:
+    if nodes:
+        first = nodes[0]
         note = f"{first.name}: {first.told_as_node}"
         if len(nodes) > 1:
             note = f"{number_of(len(nodes), 'gather')}, such as {note}"

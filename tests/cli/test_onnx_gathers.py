@@ -13,7 +13,7 @@ import onnx
 import pytest
 from command_line import POSIX, call, outcome, output_of, read_json
 from fake_directml import fake_folder
-from onnx_gathers import ENDS, ONNX_GATHERS, TRUE_AT, OnnxGather, write_gather
+from onnx_gathers import ENDS, LETTERS, ONNX_GATHERS, TRUE_AT, OnnxGather, write_gather
 
 from onnxgather.core.descriptors.datatypes import GATHERED_TYPES
 

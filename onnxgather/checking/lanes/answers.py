@@ -226,7 +226,8 @@ def _array_of(content: bytes, data_type: np.dtype[Any]) -> Array:
         dtype, shape = stored_type(stream)
         array_size = math.prod(shape) * dtype.itemsize
         size = len(content) - stream.tell()
-        is_bare = (dtype, data_type.kind) == (np.dtype(f"V{data_type.itemsize}"), "V")
+        bare = np.dtype(f"V{data_type.itemsize}")
+        is_bare = data_type.kind == "V" and dtype == bare
         is_known = is_bare or dtype.kind in "biufcU"
         if not is_known or min(shape, default=0) < 0:
             raise ValueError(f"its type is {dtype} {[*shape]}")
