@@ -518,20 +518,21 @@ def _allowed_beside(case: NodeCase) -> Case:
         data = data.astype(case.data.dtype)
         node = GatherNode(case.operator, {ATTRIBUTES[case.operator]: 0}, data.shape)
         allowed = NodeCase("", node, data, numbers.indices)
-    allowed = replace(allowed, name=_name_beside(case.operator, data_type))
+    allowed = replace(allowed, name=name_beside(case.operator, data_type))
     if case.wrapped:
         return allowed.wrapped_in()
     return allowed
 
 
-def _name_beside(operator: str, data_type: str) -> str:
+def name_beside(operator: str, data_type: str) -> str:
+    """Return the name of the allowed case beside forbidden nodes."""
     return f"beside/{operator}/{data_type}".lower()
 
 
 def is_beside_nodes(case: DescriptorCase) -> bool:
     """Return whether a case is the allowed node beside forbidden nodes."""
     operator = FACTS[case.operator].onnx
-    return case.name == _name_beside(operator, case.data_type)
+    return case.name == name_beside(operator, case.data_type)
 
 
 def case_beside(case: Case) -> Case | None:

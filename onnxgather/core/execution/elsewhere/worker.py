@@ -34,8 +34,7 @@ REQUEST_TIMEOUT = 600.0
 """Seconds that a host may take for one request of a session."""
 
 _Natural = Annotated[int, msgspec.Meta(ge=0)]
-_TYPES = "|".join([*ONNX_NAMES, *(row.numpy.name for row in TensorDataType)])
-_DataType = Annotated[str, msgspec.Meta(pattern=rf"^({_TYPES})\Z")]
+_TYPES = {*ONNX_NAMES, *(row.numpy.name for row in TensorDataType)}
 
 
 class NodeElsewhere(msgspec.Struct, frozen=True):
@@ -55,6 +54,7 @@ class About(msgspec.Struct, frozen=True):
     versions: dict[str, str]
     providers: tuple[str, ...] = ()
     devices: dict[str, tuple[str, ...]] = {}
+    provider_versions: dict[str, str] = {}
     records_nodes: bool = True
     fault: str | None = None
     installed: bool = True
@@ -69,7 +69,7 @@ class _Answered(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     placed: _Natural = 0
     """How many nodes the provider runs: all of them, where the runtime names none."""
-    outputs: tuple[str | tuple[_DataType, tuple[_Natural, ...], _Natural], ...] = ()
+    outputs: tuple[str | tuple[str, tuple[_Natural, ...], _Natural], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,8 @@ def _read(
     for output in answered.outputs:
         if isinstance(output, str):  # the run failed
             outputs.append(output)
+        elif output[0] not in _TYPES:
+            raise ValueError(f"an array of {output[0]}")
         else:
             outputs.append(runtime.array_at(output, blobs))
     assignment = zip(answered.names or nodes, nodes, strict=True)
