@@ -335,7 +335,8 @@ not_run {VALID}
 {VALID}: NOT-RUN not-run: no arrays of BFLOAT16
 
 not_run {BESIDE_OUTSIDE}
-{OUTSIDE}: NOT-RUN not-run: {BESIDE_OUTSIDE}: no arrays of BFLOAT16
+{OUTSIDE}: NOT-RUN unproved: refused, which proves nothing: no such index; not-run: no
+arrays of BFLOAT16
 """
 """A crash is no refusal, whatever stands beside it, and a refusal counts only beside
 the right answer to a valid case."""
