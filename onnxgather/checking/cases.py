@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
 import numpy as np
 
-from onnxgather.core.descriptors.arrays import Array, all_in_range, check_arrays
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    all_in_range,
+    check_arrays,
+    elements,
+)
 from onnxgather.core.descriptors.datatypes import (
     GATHERED_TYPES,
     TensorDataType,
@@ -23,12 +28,13 @@ from onnxgather.core.descriptors.drawn import (
     draw_names,
     drawn,
 )
+from onnxgather.core.descriptors.explain import Explanation, explain, explain_node
 from onnxgather.core.descriptors.onnx_reference import reference_onnx
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.tensors import TensorDesc
-from onnxgather.core.errors import IndexOutOfRangeError
-from onnxgather.core.gather import ATTRIBUTES, gather_of_node
+from onnxgather.core.errors import DescriptorError, IndexOutOfRangeError
+from onnxgather.core.gather import ATTRIBUTES, from_onnx, gather_of_node
 from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.programs.outside import told_outside
 from onnxgather.core.programs.program import BARE, OwnModel, Program
@@ -195,6 +201,24 @@ class DescriptorCase(_Arrays):
         return self.out_of_range == "error" and not self.in_range
 
     @property
+    def output_sizes(self) -> tuple[int, ...]:
+        """The sizes of the output."""
+        return self.descriptor.output_tensor.sizes
+
+    @property
+    def elements(self) -> tuple[Array, Array]:
+        """The elements of the data and of the indices, in the sizes of the tensors."""
+        desc = self.descriptor
+        return (
+            elements(desc.input_tensor, self.data),
+            elements(desc.indices_tensor, self.indices),
+        )
+
+    def explained(self, at: Sequence[int]) -> Explanation:
+        """Return where an output element comes from; errors are as of `explain`."""
+        return explain(self.descriptor, self.data, self.indices, at, self.out_of_range)
+
+    @property
     def note(self) -> str | None:
         """What is out of range in data of a program or of a user; None if nothing is.
 
@@ -264,6 +288,53 @@ class NodeCase(_Arrays):
     def dimension_count(self) -> int:
         """The rank of the data."""
         return self.data.ndim
+
+    @property
+    def output_sizes(self) -> tuple[int, ...]:
+        """The sizes of the output."""
+        return self.node.output_shape
+
+    @property
+    def elements(self) -> tuple[Array, Array]:
+        """The elements of the data and of the indices."""
+        return self.data, self.indices
+
+    def explained(self, at: Sequence[int]) -> Explanation:
+        """Return where an output element comes from; errors are as of `explain`."""
+        node = self.node
+        return explain_node(
+            node.operator,
+            node.attributes,
+            self.data,
+            self.indices,
+            node.output_shape,
+            at,
+        )
+
+    @property
+    def why_no_descriptor(self) -> str:
+        """Why no descriptor of DirectML says the node: the end of a sentence."""
+        if self.node.rule is not None:
+            return f"ONNX forbids it: {self.node.rule}"
+        data_type = self.data_type
+        if data_type not in TensorDataType.__members__:
+            return f"DirectML gathers no {data_type}"
+        data = (data_type, self.data.shape)
+        indices = (self.index_type, self.indices.shape)
+        attributes: dict[str, Any] = dict(self.node.attributes)
+        try:
+            from_onnx(self.operator, data, indices, **attributes)
+        except DescriptorError as error:
+            return str(error)
+        return "it is a node of ONNX"
+
+    @property
+    def told_as_node(self) -> str:
+        """What is said of a node of a model of others, as no policy is its own."""
+        return (
+            f"no descriptor of DirectML says it, as {self.why_no_descriptor}; so the"
+            " formula of ONNX counts, in which an index out of range is an error"
+        )
 
     @property
     def in_range(self) -> bool:

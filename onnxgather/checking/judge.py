@@ -28,7 +28,7 @@ from onnxgather.core.descriptors.arrays import (
     differing,
     elements,
 )
-from onnxgather.core.descriptors.explain import element_at, explain
+from onnxgather.core.descriptors.explain import element_at
 from onnxgather.core.descriptors.reference import reference, source_map
 from onnxgather.core.options import POLICIES, OutOfRange
 from onnxgather.core.output.result_states import State, worst
@@ -267,16 +267,14 @@ def _returned(case: DescriptorCase, got: Array) -> Returned:
 def _source(case: Case, index: tuple[int, ...]) -> str | None:
     """Return the explanation of an element of the output's array.
 
-    It is None for padding and gaps, which belong to no element of the tensor, and for
-    nodes.
+    It is None for padding and gaps, which belong to no element of the tensor.
     """
     if isinstance(case, NodeCase):
-        return None
+        return str(case.explained(index))
     desc = case.descriptor
     output = desc.output_tensor
     offset = int(np.ravel_multi_index(index, output.array_shape))
     coordinates = element_at(output, offset)
     if coordinates is None:
         return None
-    arrays = (case.data, case.indices)
-    return str(explain(desc, *arrays, coordinates, case.out_of_range))
+    return str(case.explained(coordinates))

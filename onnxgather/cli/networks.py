@@ -562,7 +562,7 @@ def extract_command(
 
     A folder has a DxDispatch program with the data, the ONNX model of the gather, its
     inputs, the expected output, and a repro.py that runs it with onnxruntime and numpy
-    alone.
+    alone. A gather that no descriptor of DirectML says has no program.
     """
     from onnxgather.core.model.given_inputs import read_inputs
     from onnxgather.extracting.extract import extract as write
@@ -585,6 +585,8 @@ def extract_command(
                 say(f"left out: {name}: {gather.left_out}")
             if gather.cropped:
                 say(f"cropped: {name}: {gather.cropped}")
+            if gather.no_descriptor:
+                say(f"without a program: {name}: {gather.no_descriptor}")
         written = sum(gather.folder is not None for gather in gathers)
         say(f"{model} -> {output}: {written} of {len(gathers)} gathers")
     return batch.finish()

@@ -16,6 +16,7 @@ from onnxgather.checking.cases import (
     GIVEN,
     Case,
     DescriptorCase,
+    NodeCase,
     Origin,
     case_of_arrays,
     cases_of_file,
@@ -203,8 +204,7 @@ class FileCases(NamedTuple):
     runs_file: bool = False
     """Whether lanes run the file itself, a model that onnxgather wrote."""
     refused: Sequence[str] = ()
-    """Why the file, or a gather of it, is no case: DirectML refuses a gather, or an
-    input of a dispatch shares bytes with the output."""
+    """Why the file is no case: an input of a dispatch shares bytes with the output."""
     notes: Sequence[str] = ()
     """What is to be told of the cases, if they run."""
 
@@ -591,22 +591,26 @@ def _cases_of_model(
     from onnxgather.extracting.extract import gather_cases
 
     cases = list[Case]()
-    refused = list[str]()
+    nodes = list[NodeCase]()
     for extracted, case in gather_cases(path, reading.arrays(), reading.node):
         if isinstance(case, DescriptorCase) and out_of_range:
             case = replace(case, out_of_range=out_of_range)
+        if isinstance(case, NodeCase) and case.node.rule is None:
+            nodes.append(case)
         if case is not None:
             cases.append(case)
             continue
         node = f"{extracted.operator} {shown(extracted.node)}"
-        sentence = f"{extracted.place}: {node}: {extracted.left_out}"
-        # A gather that ran is no case only if DirectML refuses it.
-        if extracted.executions:
-            refused.append(sentence)
-        else:
-            batch.tell(f"{path}: left out: {sentence}")
+        batch.tell(f"{path}: left out: {extracted.place}: {node}: {extracted.left_out}")
+    notes = list[str]()
+    if nodes:
+        first = nodes[0]
+        note = f"{first.name}: {first.told_as_node}"
+        if len(nodes) > 1:
+            note = f"{number_of(len(nodes), 'gather')}, such as {note}"
+        notes.append(note)
     names = [case.name for case in cases]
-    return FileCases(path, [path], names, iter(cases), refused=refused)
+    return FileCases(path, [path], names, iter(cases), notes=notes)
 
 
 def read_source(path: str, allow_outside: bool) -> Program:

@@ -20,7 +20,7 @@ import numpy as np
 from click import UsageError
 from click.core import ParameterSource
 
-from onnxgather.checking.cases import DescriptorCase, program_cases
+from onnxgather.checking.cases import Case, DescriptorCase, program_cases
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lowering
 from onnxgather.cli.examples import command
@@ -42,12 +42,11 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.explain import (
     Explanation,
     NamedSource,
-    explain_all,
+    all_places,
     explanation_text,
     named_source,
     named_sources,
 )
-from onnxgather.core.descriptors.explain import explain as explain_element
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import (
     GOOD,
@@ -538,8 +537,9 @@ def explain_command(
             explanation, text = _explained_by_names(desc, place)
         else:
             case = _case_to_explain(file, program, number, out_of_range, reading)
-            if case.note is not None:
-                batch.tell(f"{case.name}: {case.note}")
+            note = case.note if isinstance(case, DescriptorCase) else case.told_as_node
+            if note is not None:
+                batch.tell(f"{case.name}: {note}")
             explanation, text = _explained(case, place)
     except DescriptorError as error:  # it can be about the coordinates only
         raise click.BadParameter(str(error), param_hint="--at") from None
@@ -550,15 +550,18 @@ def explain_command(
 
 
 def _explained(
-    case: DescriptorCase, at: Sequence[int] | None
+    case: Case, at: Sequence[int] | None
 ) -> tuple[Explanation | list[Explanation], str]:
     """Return what is said of one output element or of all, as data and as text."""
-    arrays = case.descriptor, case.data, case.indices
     if at is not None:
-        explanation = explain_element(*arrays, at, case.out_of_range)
+        explanation = case.explained(at)
         return explanation, str(explanation)
-    explanations = explain_all(*arrays, case.out_of_range)
-    return explanations, explanation_text(*arrays, explanations)
+    explanations = [case.explained(place) for place in all_places(case.output_sizes)]
+    data, indices = case.elements
+    text = explanation_text(
+        case.data_type, data, case.index_type, indices, explanations
+    )
+    return explanations, text
 
 
 def _explained_by_names(
@@ -578,7 +581,7 @@ def _case_to_explain(
     number: int,
     out_of_range: OutOfRange | None,
     reading: Reading,
-) -> DescriptorCase:
+) -> Case:
     """Return the case of a dispatch, or of a node of a model of others.
 
     Raises:
@@ -589,9 +592,11 @@ def _case_to_explain(
 
         with foreseen(f"{file}: cannot be read"):
             case = case_of_node(file, reading.arrays(), reading.node)
-        if not isinstance(case, DescriptorCase):
+        if isinstance(case, DescriptorCase):
+            return replace(case, out_of_range=out_of_range or "error")
+        if case.node.rule is not None:
             raise OnnxGatherError(f"{case.name}: {case.node.rule}")
-        return replace(case, out_of_range=out_of_range or "error")
+        return case
     if reading.inputs is not None:
         return case_with_inputs(program, reading, out_of_range)
     cases = [*program_cases(program, out_of_range)]

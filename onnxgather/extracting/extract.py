@@ -32,8 +32,6 @@ from onnxgather.core.checks import (
     shown,
     suggestion,
 )
-from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
@@ -42,7 +40,7 @@ from onnxgather.core.files import check_outside
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.model.given_inputs import GivenArray, checked
 from onnxgather.core.model.network import Network, Operation, Scope, read_network
-from onnxgather.core.model.values import DIRECTML_NAMES, sizes_text, type_name
+from onnxgather.core.model.values import sizes_text
 from onnxgather.core.programs.writer import program_files
 from onnxgather.core.public import public
 
@@ -78,6 +76,8 @@ class Extracted(msgspec.Struct, frozen=True):
     cropped: str | None = None
     """How its data was cropped, as it is a large constant."""
     descriptor: dict[str, Any] | None = None
+    no_descriptor: str | None = None
+    """Why no descriptor of DirectML says it, so that its folder has no program."""
     executions: int = 0
     """How often it ran, as in a loop; its folder holds the first."""
 
@@ -297,35 +297,18 @@ def _extracted(
             cropped = f"data {before} is cropped to {sizes_text(data.shape)}"
             extracted = replace(extracted, cropped=f"{cropped}, as no more is read")
 
+    # Case: texts of an .npz file. Those of a case are objects.
+    if data.dtype.kind == "U":
+        data = data.astype(object)
     place = f"{path}: {scope.where}: node {shown(operation.label)}"
-    try:
-        _check_type("data", data)
-        _check_type("indices", indices)
-        gather = gather_of_node(
-            operation.operator, data.shape, indices.shape, operation.number
-        )
-        candidate = Candidate(gather.operator, gather.number, data, indices)
-        case = case_of(candidate, place, "error")
-    except OnnxGatherError as error:
-        return replace(extracted, left_out=str(error)), None
+    gather = gather_of_node(
+        operation.operator, data.shape, indices.shape, operation.number
+    )
+    candidate = Candidate(gather.operator, gather.number, data, indices)
+    case = case_of(candidate, place, "error")
     if isinstance(case, DescriptorCase):
-        descriptor = to_dict(case.descriptor)
-        extracted = replace(extracted, descriptor=descriptor)
-    return extracted, case
-
-
-def _check_type(role: str, array: Array) -> None:
-    """Check that DirectML gathers arrays of a data type.
-
-    Raises:
-        OnnxGatherError: It does not.
-    """
-    name = type_name(array)
-    if name not in DIRECTML_NAMES:
-        types = ", ".join(TensorDataType.__members__)
-        raise OnnxGatherError(
-            f"{role} must be of a type that DirectML gathers ({types}), got {name}"
-        )
+        return replace(extracted, descriptor=to_dict(case.descriptor)), case
+    return replace(extracted, no_descriptor=case.why_no_descriptor), case
 
 
 @public
@@ -406,6 +389,8 @@ def _contents(
     title = f"{node} of {os.path.basename(path)}"
     if extracted.cropped:
         title += f": {extracted.cropped}"
+    if extracted.no_descriptor:
+        title += f"; there is no program.json, as {extracted.no_descriptor}"
     trial = next(trials_of(case, "portable"))
     yield from runnable(case, title, LaneInfo("cpu", CPU), trial).items()
     # DxDispatch runs descriptors alone, and not each node has a descriptor.

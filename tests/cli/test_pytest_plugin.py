@@ -19,6 +19,7 @@ from command_line import changed, invalid, program, read_json, write_text
 from folders import MODELS
 from messages import rows_of
 from msgspec.structs import replace as replaced
+from onnx_gathers import ONNX_GATHERS, write_gather
 from planned_lane import case, ran
 from planted_adapter import planted
 from rings import one_quick_in
@@ -47,6 +48,7 @@ PLUGIN = ["-p", "no:onnxgather", "-p", "onnxgather.cli.pytest_plugin"]
 PROJECT = """
 import numpy as np
 from onnxgather.checking.corpus import built_in_cases
+from onnx_gathers import ONNX_GATHERS
 from planned_lane import DATA, DESC
 
 INDICES = np.array([[2, 7]], np.int32)
@@ -625,6 +627,20 @@ class TestFiles:
             consecutive=True,
         )
 
+    def test_a_gather_that_no_descriptor_says_is_a_test_and_told(
+        self, run: Run, pytester: pytest.Pytester
+    ) -> None:
+        write_gather(pytester.path, "bool", ONNX_GATHERS["bool"])
+        result = run("bool.onnx --inputs bool.npz", "-v")
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines(
+            [
+                "bool.onnx: main graph: node 'g': no descriptor of DirectML says it, as"
+                " DirectML gathers no BOOL; so the formula of ONNX counts, *",
+                "*::bool.onnx[[]main graph: node 'g'] PASSED*",
+            ]
+        )
+
 
 class TestFixture:
     """The fixture checks a gather in a test of the project."""
@@ -644,10 +660,13 @@ class TestFixture:
 
             def test_no_array(onnxgather_check):
                 onnxgather_check(DESC, DATA)
+
+            def test_node(onnxgather_check):
+                onnxgather_check(ONNX_GATHERS["fewer-indices"].case)
             """,
         )
         result = run("--lanes one,wrong")
-        result.assert_outcomes(passed=1, failed=2)
+        result.assert_outcomes(passed=2, failed=2)
         result.stdout.fnmatch_lines(
             [
                 "*_ test_case _*",

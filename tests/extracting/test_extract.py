@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from agreement import EXAMPLES
+from agreement import EXAMPLES, same
 from command_line import POSIX
 from hypothesis import given, settings
 from messages import message_of, rows_of
 from onnx import TensorProto, helper, numpy_helper
+from onnx_gathers import ONNX_GATHERS, write_gather
 from onnx_graphs import function, nodes_of, written
 from rings import one_quick_in
 from short_descriptors import descriptor
@@ -145,19 +146,17 @@ def test_what_onnx_forbids_is_a_forbidden_node(tmp_path: Path) -> None:
     )
 
 
-def test_a_node_that_no_descriptor_says_is_refused(tmp_path: Path) -> None:
-    graph = """() => (rows) <int64[2,1] ids = {0, 0}> {
-            [gather] rows = GatherElements <axis=1> (table, ids)
-        }"""
-    assert refusal(save(tmp_path, graph), "gather") == (
-        "node 'gather': IndicesTensor.Sizes[0] must be InputTensor.Sizes[0] (5),"
-        " as it is not at Axis, got 2"
-    )
-    graph = "() => (rows) { [gather] rows = Gather (table, ids) }"
-    empty = constant("ids", np.zeros(0, np.int64))
-    assert refusal(save(tmp_path, graph, table=(TABLE, empty)), "gather") == (
-        "node 'gather': Sizes[1] must be at least 1, got 0"
-    )
+@pytest.mark.parametrize("name", ONNX_GATHERS)
+def test_a_node_that_no_descriptor_says_is_a_node(tmp_path: Path, name: str) -> None:
+    gather = ONNX_GATHERS[name]
+    write_gather(tmp_path, name, gather)
+    inputs = {"data": gather.data, "ids": gather.indices}
+    case = case_of_node(str(tmp_path / f"{name}.onnx"), "g", inputs)
+    assert isinstance(case, NodeCase)
+    assert case.node == gather.case.node
+    assert same(case.data, gather.data)
+    assert same(case.indices, gather.indices)
+    assert case.why_no_descriptor == gather.why
 
 
 @pytest.mark.slow
@@ -298,30 +297,14 @@ def test_a_gather_inside_another_node_needs_what_leads_to_that_node(
     assert case.indices.tolist() == [IDS.tolist()]
 
 
-TYPES = (
-    "node 'gather': data must be of a type that DirectML gathers (FLOAT64, FLOAT32,"
-    " FLOAT16, INT64, INT32, INT16, INT8, UINT64, UINT32, UINT16, UINT8), got"
-)
-
-
-@pytest.mark.parametrize("data_type", one_quick_in(2, ["BOOL", "STRING"]))
-def test_a_data_type_that_directml_lacks_is_refused(
-    tmp_path: Path, data_type: str
-) -> None:
-    table = DATA.astype(bool if data_type == "BOOL" else str)
-    graph = GATHER.replace("ids)", f"ids, {data_type.lower()}[5,4] table)", 1)
-    path = save(tmp_path, graph, table=())
-    said = refusal(path, "gather", {"ids": IDS, "table": table})
-    assert said == f"{TYPES} {data_type}"
-
-
-def test_a_data_type_that_only_running_tells_is_refused(tmp_path: Path) -> None:
+def test_a_data_type_that_only_running_tells_makes_a_node(tmp_path: Path) -> None:
     graph = """(int64[n] ids) => (rows) {
             cast = Cast <to=9> (table)
             [gather] rows = Gather (cast, ids)
         }"""
-    said = refusal(save(tmp_path, graph), "gather", {"ids": IDS})
-    assert said == f"{TYPES} BOOL"
+    case = case_of_node(save(tmp_path, graph), "gather", {"ids": IDS})
+    assert isinstance(case, NodeCase)
+    assert output(case).tolist() == (DATA != 0)[IDS].tolist()
 
 
 def test_inputs_that_do_not_fit_the_model_are_refused(tmp_path: Path) -> None:

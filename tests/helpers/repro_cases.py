@@ -24,7 +24,8 @@ class InferenceSession(InferenceSession):
         if (indices >= n).any() or (indices < -n).any():
             raise RuntimeError("index out of range, " + str(indices.max()))
         found = data[indices.astype(np.int64)]
-        return found.reshape(found.shape[found.ndim - self.rank(data, indices):])
+        first = found.ndim - self.rank(data, indices)
+        return np.asarray(found).reshape(found.shape[first:])
     def rank(self, data, indices):
         return data.ndim - 1 + (indices.ndim if data.ndim == 1 else 1)
 """

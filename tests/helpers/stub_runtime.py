@@ -37,7 +37,7 @@ class InferenceSession:
     def run(self, _, feeds, options):
         return [self.compute(feeds["InputTensor"], feeds["IndicesTensor"])]
     def compute(self, data, indices):
-        return data[indices.astype(np.int64)]
+        return np.asarray(data[indices.astype(np.int64)])
 """
 
 PLUGIN = """

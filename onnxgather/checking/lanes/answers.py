@@ -11,9 +11,10 @@ import os
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 from numpy.lib import format as npy
 
@@ -33,6 +34,11 @@ OUTPUT_FILE = "output.npy"
 
 ERROR_FILE = "error.txt"
 """The file of a message in the folder of a case that was refused or failed."""
+
+NOT_RUN_FILE = "not-run.txt"
+"""The file of a reason in the folder of a case that the runtime was not given."""
+
+_FILES = (OUTPUT_FILE, ERROR_FILE, NOT_RUN_FILE)
 
 RUNTIME_FILE = "runtime.json"
 """The file that names the runtime in the folder of all answers."""
@@ -86,7 +92,8 @@ class AnswersLane:
         folder = self._folder / self._folder_of_case[case.name]
         gathers = question_of(case, "portable").gathers
         try:
-            return replace(_answer_in(folder), gathers=gathers)
+            answer = _answer_in(folder, case.data.dtype)
+            return replace(answer, gathers=gathers)
         except NoAnswerError as error:
             return Answer.none(error)
         except OSError as error:
@@ -120,7 +127,7 @@ def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
     others: list[str] = []
     for path, folders, files in os.walk(folder):
         name = Path(path).relative_to(folder).as_posix()
-        has_answer = OUTPUT_FILE in files or ERROR_FILE in files
+        has_answer = not {*_FILES}.isdisjoint(files)
         # The folder of a case that ended its process is empty.
         is_other = not folders and name not in groups
         if name not in cases and (has_answer or is_other):
@@ -137,24 +144,32 @@ def _check_folders(folder: str, cases: AbstractSet[str]) -> None:
         )
 
 
-def _answer_in(folder: Path) -> Answer:
+def _answer_in(folder: Path, dtype: np.dtype[Any]) -> Answer:
     """Return the answer in the folder of a case.
+
+    Args:
+        folder: The folder.
+        dtype: The type of the case's data.
 
     Raises:
         NoAnswerError: There is no answer, or it cannot be read.
         OSError: A file cannot be read.
     """
-    output = folder / OUTPUT_FILE
-    error = folder / ERROR_FILE
-    if output.exists() and error.exists():
-        rule = f"must have {OUTPUT_FILE} or {ERROR_FILE}, got both"
+    files = [folder / name for name in _FILES if (folder / name).exists()]
+    if len(files) > 1:
+        names = " and ".join(path.name for path in files)
+        rule = f"must have one of {', '.join(_FILES)}, got {names}"
         raise NoAnswerError(Breakdown.NONSENSE, rule)
-    if output.exists():
-        return Answer(AnswerKind.RAN, output=_array_of(_content(output)))
-    if error.exists():
-        words = _content(error).decode(errors="replace").split()
+    for path in files:
+        content = _content(path)
+        if path.name == OUTPUT_FILE:
+            return Answer(AnswerKind.RAN, output=_array_of(content, dtype))
+        words = content.decode(errors="replace").split()
         message = " ".join(words)[:LONGEST_ERROR_TEXT]
-        return Answer(AnswerKind.FAILED, message or "it gave no message")
+        kind = AnswerKind.FAILED
+        if path.name == NOT_RUN_FILE:
+            kind = AnswerKind.NOT_RUN
+        return Answer(kind, message or "it gave no message")
     # Case: a program makes the folder of a case before it runs the case.
     if folder.is_dir():
         raise NoAnswerError(
@@ -180,19 +195,27 @@ def _content(path: Path) -> bytes:
             raise NoAnswerError(Breakdown.NONSENSE, rule) from None
 
 
-def _array_of(content: bytes) -> Array:
+def _array_of(content: bytes, data_type: np.dtype[Any]) -> Array:
     """Return the array of an .npy file, in this machine's byte order.
 
+    Args:
+        content: The file.
+        data_type: The type of the case's data, which the bytes of a type that .npy does
+            not name are taken for.
+
     Raises:
-        NoAnswerError: The file is no .npy file of numbers.
+        NoAnswerError: The file is no .npy file of numbers or texts.
     """
-    rule = f"{OUTPUT_FILE} must be a whole .npy file of numbers"
+    rule = f"{OUTPUT_FILE} must be a whole .npy file of numbers or texts"
     stream = io.BytesIO(content)
     try:
         dtype, shape = stored_type(stream)
         array_size = math.prod(shape) * dtype.itemsize
         size = len(content) - stream.tell()
-        if dtype.kind not in "biufc" or min(shape, default=0) < 0:
+        bare = np.dtype(f"V{data_type.itemsize}")
+        is_bare = data_type.kind == "V" and dtype == bare
+        is_known = is_bare or dtype.kind in "biufcU"
+        if not is_known or min(shape, default=0) < 0:
             raise ValueError(f"its type is {dtype} {[*shape]}")
         # numpy would make the array of a header before it reads the elements.
         if size != array_size:
@@ -204,4 +227,9 @@ def _array_of(content: bytes) -> Array:
         why = " ".join(str(error).split()) or type(error).__name__
         sentence = f"{rule} ({why[:LONGEST_SHOWN]})"
         raise NoAnswerError(Breakdown.NONSENSE, sentence, why[:LONGEST_SHOWN]) from None
+    if is_bare:
+        return array.view(data_type)
+    # Case: texts. Those of a case are objects.
+    if array.dtype.kind == "U":
+        return array.astype(object)
     return array.astype(array.dtype.newbyteorder("="))

@@ -18,7 +18,9 @@ from onnxgather.checking.descriptor_layouts import (
     layout_of,
 )
 from onnxgather.core.descriptors.arrays import Array, array_with, elements
+from onnxgather.core.descriptors.datatypes import type_of
 from onnxgather.core.descriptors.operators import TENSORS
+from onnxgather.core.errors import DescriptorError
 from onnxgather.core.gather import Geometry, gather_of, gather_of_node
 from onnxgather.core.options import OutOfRange
 
@@ -106,25 +108,26 @@ def _leading_ones(sizes: Sequence[int]) -> int:
 def case_of(candidate: Candidate, name: str, out_of_range: OutOfRange) -> Case:
     """Return the case of a candidate.
 
-    It is the case of a node if ONNX forbids the node, else of a descriptor.
-
-    Raises:
-        DescriptorError: ONNX allows the node, but its descriptor breaks a rule of
-            DirectML.
+    It is the case of a descriptor; or that of a node where ONNX forbids the node, or
+    where no descriptor says it.
     """
     gather = candidate.gather
     data = candidate.data
     indices = candidate.indices
-    rule = gather.broken_rule()
+    # Unsigned indices have a descriptor, and nodes around the gather.
+    rule = gather.broken_rule(data_type=type_of(data.dtype))
     if rule is not None:
         return NodeCase(name, candidate.node(rule), data, indices)
     dimension_count = candidate.needed + candidate.spare
-    desc = descriptor_with_layouts(
-        replace(gather, dimension_count=dimension_count),
-        data.dtype.name.upper(),
-        candidate.index_type,
-        candidate.layouts,
-    )
+    try:
+        desc = descriptor_with_layouts(
+            replace(gather, dimension_count=dimension_count),
+            data.dtype.name.upper(),
+            candidate.index_type,
+            candidate.layouts,
+        )
+    except DescriptorError:
+        return NodeCase(name, candidate.node(None), data, indices)
     tensor = desc.input_tensor
     # What lies between the elements is distinct too, so that a wrong address shows.
     between = distinct(tensor.array_shape, data.dtype)
@@ -138,6 +141,9 @@ def distinct(shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
     """Return an array of the numbers 1 to 100, repeated, or of their texts."""
     count = math.prod(shape)
     numbers = np.arange(count) % 100 + 1
+    # Case: truth values, of which each number but 0 gives the same.
+    if np.dtype(dtype).kind == "b":
+        numbers %= 2
     # Case: texts, which are objects.
     if np.dtype(dtype).hasobject:
         numbers = numbers.astype(str)

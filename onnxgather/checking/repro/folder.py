@@ -31,7 +31,7 @@ from onnxgather.checking.lanes.python import (
 )
 from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
-from onnxgather.checking.results import ForeignMemory, Result, ResultKind
+from onnxgather.checking.results import ArrayType, ForeignMemory, Result, ResultKind
 from onnxgather.core.checks import printable
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import TENSORS
@@ -184,31 +184,35 @@ def runnable(case: Case, title: str, info: LaneInfo, trial: Trial) -> dict[str, 
     # Escaped, as they stand between quotes.
     title = json.dumps(title)[1:-1]
     provider = json.dumps(info.provider)[1:-1]
-    comparison = filled_in("checking/repro/comparison.py.template")
+    import_types = ""
+    if _needs_types(trial):
+        import_types = "import ml_dtypes  # with it numpy knows the type of the data\n"
+    common = {
+        "title": title,
+        "rule": repr(rule),
+        "data_type": case.data.dtype.name,
+        "packages": _packages(trial),
+        "import_types": import_types,
+        "comparison": filled_in("checking/repro/comparison.py.template"),
+    }
     if trial.adapter is not None:
         module = "adapter.py"
         module_path = trial.adapter
         script = filled_in(
-            "checking/repro/repro_adapter.py.template",
-            title=title,
-            runtime=provider,
-            rule=repr(rule),
-            comparison=comparison,
+            "checking/repro/repro_adapter.py.template", runtime=provider, **common
         )
     else:
         module = "runtime.py"
         module_path = runtime.__file__
         script = filled_in(
             "checking/repro/repro.py.template",
-            title=title,
             provider=provider,
             library=repr(trial.library),
             operators=repr(trial.operators),
             settings=repr(info.provider_options),
             device=repr(device_of_lane(info.name)),
             threads=trial.question.threads,
-            rule=repr(rule),
-            comparison=comparison,
+            **common,
         )
     return {
         **_arrays_of(trial),
@@ -218,16 +222,32 @@ def runnable(case: Case, title: str, info: LaneInfo, trial: Trial) -> dict[str, 
     }
 
 
+def _needs_types(trial: Trial) -> bool:
+    """Return whether the data are of a type that ml_dtypes adds to numpy."""
+    return any(array.dtype.kind == "V" for array in trial.question.inputs.values())
+
+
+def _packages(trial: Trial) -> str:
+    """Return the packages that repro.py needs beside the runtime."""
+    return "numpy and ml_dtypes" if _needs_types(trial) else "numpy"
+
+
 def _arrays_of(trial: Trial) -> dict[str, bytes]:
     """Return the files of the inputs, and of the expected output if there is one."""
+    arrays = {name: _in_file(array) for name, array in trial.question.inputs.items()}
     inputs = io.BytesIO()
-    np.savez(inputs, allow_pickle=False, **trial.question.inputs)
+    np.savez(inputs, allow_pickle=False, **arrays)
     contents = {"inputs.npz": inputs.getvalue()}
     if trial.expected is not None:
         expected = io.BytesIO()
-        np.save(expected, trial.expected)
+        np.save(expected, _in_file(trial.expected), allow_pickle=False)
         contents["expected.npy"] = expected.getvalue()
     return contents
+
+
+def _in_file(array: Array) -> Array:
+    """Return an array as .npy files have it: texts as numpy's, not as objects."""
+    return array.astype(str) if array.dtype.hasobject else array
 
 
 class Difference(NamedTuple):
@@ -439,19 +459,19 @@ def issue_text(difference: Difference, trial: Trial, printed: str | None) -> str
 
 
 _HOW_ON_A_PROVIDER = (
-    "`python repro.py`, where onnxruntime and numpy are installed, runs `model.onnx` on"
-    " `inputs.npz` with {provider} alone, by `runtime.py` beside it. Its exit code is 1"
-    " where it differs, 0 where it does not, and 3 where the provider did not run the"
-    " model."
+    "`python repro.py`, where onnxruntime and {packages} are installed, runs"
+    " `model.onnx` on `inputs.npz` with {provider} alone, by `runtime.py` beside it."
+    " Its exit code is 1 where it differs, 0 where it does not, and 3 where the"
+    " provider did not run the model."
 )
 _HOW_ON_A_PLUGIN = (
     " {provider} is in a plugin library: `python repro.py LIBRARY` names yours."
 )
 _HOW_ON_A_RUNTIME = (
-    "`python repro.py`, where {provider} and numpy are installed, runs `model.onnx` on"
-    " `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where it differs, 0"
-    " where it does not, and 3 where {provider} is not installed. If {provider} ends"
-    " its process, the script ends with it."
+    "`python repro.py`, where {provider} and {packages} are installed, runs"
+    " `model.onnx` on `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where"
+    " it differs, 0 where it does not, and 3 where {provider} is not installed. If"
+    " {provider} ends its process, the script ends with it."
 )
 
 
@@ -478,7 +498,7 @@ def _how_to_run(info: LaneInfo, trial: Trial) -> str:
         text = _HOW_ON_A_RUNTIME
     elif trial.library is not None:
         text += _HOW_ON_A_PLUGIN
-    return text.format(provider=info.provider)
+    return text.format(provider=info.provider, packages=_packages(trial))
 
 
 def _private_text(difference: Difference, trial: Trial) -> str:
@@ -605,7 +625,7 @@ def _meaning(case: Case) -> str:
 
 def _array_text(name: str, array: Array) -> str:
     """Return the type and shape of an array, and its elements if they are few."""
-    head = f"{name}: {array.dtype} {list(array.shape)}"
+    head = f"{name}: {ArrayType.of(array).data_type} {list(array.shape)}"
     if array.size > MOST_SHOWN:
         return head
     elements = np.array2string(array, separator=", ", floatmode="unique")

@@ -27,7 +27,6 @@ from onnxgather.checking.repro.candidates import (
 )
 from onnxgather.checking.results import Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, content_of
-from onnxgather.core.errors import DescriptorError
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.options import OutOfRange
 
@@ -451,16 +450,14 @@ class _Search:
         """Return the case of a candidate; None if it is a case of another kind."""
         if isinstance(self.case, NodeCase):
             return self._node_case_of(self.case, candidate)
-        try:
-            built = case_of(candidate, self.case.name, self.case.out_of_range)
-        except DescriptorError:  # no descriptor has these sizes and layouts
-            return None
+        built = case_of(candidate, self.case.name, self.case.out_of_range)
+        # Case: no descriptor has these sizes and layouts.
         if isinstance(built, NodeCase):
             return None
         return replace(built, wrapped=self.case.wrapped, origin=self.case.origin)
 
     def _node_case_of(self, case: NodeCase, candidate: Candidate) -> NodeCase | None:
-        """Return the case of a candidate; None if it breaks another rule."""
+        """Return the case of a candidate; None if it breaks another rule, or none."""
         old = self.candidate
         old_rule = old.gather.broken_rule(old.index_type)
         rule = candidate.gather.broken_rule(candidate.index_type)

@@ -6,7 +6,8 @@ so that a mistake in `gather` does not change it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,8 +19,10 @@ from onnxgather.core.descriptors.arrays import (
     Array,
     check_arrays,
     check_indices,
+    content_of,
     elements,
 )
+from onnxgather.core.descriptors.onnx_reference import reference_onnx
 from onnxgather.core.descriptors.operators import (
     Descriptor,
     GatherDesc,
@@ -79,7 +82,8 @@ class Explanation(Struct, frozen=True):
     value: str | None
     """The value of the output element; None where its index is an error."""
     value_bytes: str | None
-    """The bytes of the value in hexadecimal, in the order of memory."""
+    """The bytes of the value in hexadecimal, in the order of memory; of a text, those
+    of a list of JSON."""
     notes: tuple[str, ...]
     """The parts of the text in parentheses."""
     other_value: str | None = None
@@ -96,7 +100,10 @@ class _Element(Struct, frozen=True):
     The coordinates are those before indices are brought in range.
     """
 
-    desc: Descriptor
+    sizes: Sequence[int]
+    """The sizes of InputTensor."""
+    counted: int
+    """How many of the last sizes of IndicesTensor count. The others are ones."""
     at: Coordinates
     read: list[Array]
     """The coordinates as arrays of a single value, of the type of the indices where
@@ -156,7 +163,7 @@ def explain(
         clamped to 2) = 30
     """
     data, indices = check_arrays(desc, data, indices, out_of_range)
-    element = _element(desc, indices, _checked(desc.output_tensor, at))
+    element = _element(desc, indices, _checked(desc.output_tensor.sizes, at))
     read_offsets = offsets(desc, element.read, element.indexed, out_of_range)
     offset = int(read_offsets.item())
     is_inside = 0 <= offset < data.size
@@ -167,7 +174,7 @@ def explain(
     outside = _notes_of_indices_outside(element)
 
     if out_of_range == "directml":
-        text, notes, after = _by_offset(element, offset, padding=not is_inside)
+        text, notes, after = _by_offset(desc, element, offset, padding=not is_inside)
     elif outside and out_of_range == "error":
         text, notes, after = _NO_STEP
         last_notes = outside
@@ -180,11 +187,11 @@ def explain(
     else:
         text, notes, after = _brought_in_range(element)
         if out_of_range == "error":
-            last_notes = _note_of_other_error(desc, indices)
+            last_notes = _note_of_other_error(partial(check_indices, desc, indices))
 
     # DirectML reads by the offset, which the text has already.
     input_element = None if out_of_range == "directml" else after
-    last_notes += _notes_of_buffers(element, input_element)
+    last_notes += _notes_of_buffers(desc, element, input_element)
     other: OutOfRange = "clamp" if out_of_range == "directml" else "directml"
     other_value = None
     other_element = _value(desc, data, element, other)
@@ -204,6 +211,63 @@ def explain(
         None if number is None else value.tobytes().hex(),
         (*notes, *last_notes),
         other_value,
+    )
+
+
+def explain_node(
+    operator: str,
+    attributes: Mapping[str, int],
+    data: Array,
+    indices: Array,
+    output_sizes: Sequence[int],
+    at: Sequence[int],
+) -> Explanation:
+    """Explain where an output element of an ONNX node comes from, by ONNX's formula.
+
+    An index out of range is an error.
+
+    Args:
+        operator: Gather, GatherElements or GatherND.
+        attributes: The `axis` or `batch_dims` of the node, by its name.
+        data: The data, of any type and rank.
+        indices: The indices.
+        output_sizes: The sizes of the output.
+        at: The coordinates of the element in the output.
+
+    Raises:
+        DescriptorError: The output has no element `at`.
+    """
+    (axis,) = attributes.values()
+    place = _checked(output_sizes, at)
+    element = _element_of_node(operator, data.shape, indices, axis, place)
+    text, notes, after = _NO_STEP
+    last_notes = _notes_of_indices_outside(element)
+    outcome = ": an error"
+    offset = number = value_bytes = None
+    if not last_notes:
+        text, notes, after = _brought_in_range(element)
+        assert after is not None, "an index in range reads an element"
+        last_notes = _note_of_other_error(
+            partial(reference_onnx, operator, data, indices, **attributes)
+        )
+        value = data[after]
+        offset = int(np.ravel_multi_index(after, data.shape))
+        number = value_text(value)
+        outcome = f" = {number}"
+        one = np.array([value], data.dtype)
+        value_bytes = content_of(one).hex()
+    equation = f"{_output(place)} = {_equation(element)}"
+    return Explanation(
+        equation + text + outcome + _parenthesis(last_notes),
+        place,
+        element.index_places,
+        element.index_values,
+        element.before,
+        after,
+        offset,
+        number,
+        value_bytes,
+        (*notes, *last_notes),
     )
 
 
@@ -239,7 +303,7 @@ def named_source(desc: Descriptor, at: Sequence[int]) -> NamedSource:
     rule = f"IndicesTensor must have at most {MOST_NAMED} elements to be explained"
     require(prod(tensor.sizes) <= MOST_NAMED, rule, prod(tensor.sizes))
     zeros = np.zeros(tensor.array_shape, tensor.data_type.numpy)
-    element = _element(desc, zeros, _checked(desc.output_tensor, at))
+    element = _element(desc, zeros, _checked(desc.output_tensor.sizes, at))
     names = [str(coordinate) for coordinate in element.before]
     for axis, place in zip(element.indexed, element.index_places, strict=True):
         names[axis] = f"IndicesTensor[{','.join(map(str, place))}]"
@@ -256,7 +320,7 @@ def named_sources(desc: Descriptor) -> list[NamedSource]:
     Raises:
         DescriptorError: OutputTensor has more than `MOST_EXPLAINED` elements.
     """
-    return [named_source(desc, at) for at in _all_places(desc)]
+    return [named_source(desc, at) for at in all_places(desc.output_tensor.sizes)]
 
 
 def _output(at: Coordinates) -> str:
@@ -274,28 +338,12 @@ def _value(
     return np.zeros(1, data.dtype)
 
 
-def explain_all(
-    desc: Descriptor, data: Array, indices: Array, out_of_range: OutOfRange = "clamp"
-) -> list[Explanation]:
-    """Explain where each output element comes from, in row-major order.
-
-    Args:
-        desc: As for `explain`.
-        data: As for `explain`.
-        indices: As for `explain`.
-        out_of_range: As for `explain`.
+def all_places(sizes: Sequence[int]) -> Iterator[Coordinates]:
+    """Return the coordinates of all elements of an output, in row-major order.
 
     Raises:
-        DescriptorError: As `explain`; or OutputTensor has more than `MOST_EXPLAINED`
-            elements.
+        DescriptorError: The output has more than `MOST_EXPLAINED` elements.
     """
-    places = _all_places(desc)
-    return [explain(desc, data, indices, at, out_of_range) for at in places]
-
-
-def _all_places(desc: Descriptor) -> Iterator[Coordinates]:
-    """Return the coordinates of all output elements, of which there may not be many."""
-    sizes = desc.output_tensor.sizes
     rule = (
         f"at must be given where OutputTensor has more than {MOST_EXPLAINED} elements"
     )
@@ -305,33 +353,38 @@ def _all_places(desc: Descriptor) -> Iterator[Coordinates]:
 
 
 def explanation_text(
-    desc: Descriptor, data: Array, indices: Array, explanations: Sequence[Explanation]
+    data_type: str,
+    data: Array,
+    index_type: str,
+    indices: Array,
+    explanations: Sequence[Explanation],
 ) -> str:
     """Return a gather as text.
 
     The text has the inputs where they are small, and a line for each output element.
 
     Args:
-        desc: As for `explain`.
-        data: As for `explain`.
-        indices: As for `explain`.
-        explanations: The lines, as `explain_all` returns them.
+        data_type: The name of the data's type, such as FLOAT32.
+        data: The elements of InputTensor, in its sizes.
+        index_type: The name of the indices' type.
+        indices: The elements of IndicesTensor, in its sizes.
+        explanations: The lines.
     """
+    lines = "\n".join(map(str, explanations))
     sections = [
-        _tensor_text("input", desc.input_tensor, data),
-        _tensor_text("indices", desc.indices_tensor, indices),
-        "\n".join(map(str, explanations)),
+        _array_text("input", data_type, data),
+        _array_text("indices", index_type, indices),
+        lines or "The output has no elements.",
     ]
     return "\n\n".join(sections)
 
 
-def _tensor_text(name: str, tensor: TensorDesc, array: Array) -> str:
-    head = f"{name}: {tensor.data_type} {list(tensor.sizes)}"
-    if prod(tensor.sizes) > MOST_EXPLAINED:
+def _array_text(name: str, data_type: str, array: Array) -> str:
+    head = f"{name}: {data_type} {list(array.shape)}"
+    if array.size > MOST_EXPLAINED:
         return head
     formatter: Any = {"all": value_text}
-    values = elements(tensor, array)
-    text = np.array2string(values, separator=", ", formatter=formatter)
+    text = np.array2string(array, separator=", ", formatter=formatter)
     return f"{head}\n{text}"
 
 
@@ -353,8 +406,11 @@ def element_at(tensor: TensorDesc, offset: int) -> Coordinates | None:
     return None if offset else tuple(at)
 
 
-def value_text(value: np.generic) -> str:
-    """Return a number as short text; no other value of its type has the same text."""
+def value_text(value: np.generic | str) -> str:
+    """Return an element as short text; no other number of its type has the same."""
+    # Case: an array of texts, which may be Python's own objects.
+    if isinstance(value, str):
+        return shown(str(value))
     number: object = value.item()
     # Larger numbers are shorter with the exponent that numpy writes.
     if isinstance(number, float) and number.is_integer() and abs(number) < 1e16:
@@ -362,9 +418,9 @@ def value_text(value: np.generic) -> str:
     return str(value)
 
 
-def _checked(tensor: TensorDesc, at: object) -> Coordinates:
+def _checked(sizes: Sequence[int], at: object) -> Coordinates:
+    """Return the coordinates of an element of an output with these sizes."""
     values = sequence("at", at)
-    sizes = tensor.sizes
     pairs = zip(values, sizes, strict=False)
     are_inside = [integer(value) in range(size) for value, size in pairs]
     count = number_of(len(sizes), "coordinate")
@@ -393,8 +449,55 @@ def _element(desc: Descriptor, indices: Array, at: Coordinates) -> _Element:
         place = [int(value_at(own_read[axis]).item()) for own_read in reads_of_own]
         index_places.append(tuple(place))
 
-    values = [value_at(array) for array in read]
-    return _Element(desc, at, values, indexed, tuple(index_places))
+    return _Element(
+        desc.input_tensor.sizes,
+        _counted_dimensions(desc),
+        at,
+        [value_at(array) for array in read],
+        indexed,
+        tuple(index_places),
+    )
+
+
+def _element_of_node(
+    operator: str, sizes: Sequence[int], indices: Array, number: int, at: Coordinates
+) -> _Element:
+    """Return an output element of an ONNX node, by the formula of its operator.
+
+    Args:
+        operator: Gather, GatherElements or GatherND.
+        sizes: The sizes of the data.
+        indices: The indices.
+        number: The `axis` or `batch_dims` of the node.
+        at: The coordinates of the element in the output.
+    """
+    rank = len(sizes)
+    if operator == "GatherND":
+        # output[n…, i…, s…] = data[n…, *indices[n…, i…], s…]
+        tuple_rank = indices.ndim - 1
+        tuple_place = at[:tuple_rank]
+        index = indices[tuple_place]
+        before = at[:number]
+        behind = at[tuple_rank:]
+        places = tuple((*tuple_place, coordinate) for coordinate in range(index.size))
+    elif operator == "Gather":
+        # output[a…, i…, b…] = data[a…, indices[i…], b…]
+        axis = number % rank
+        place = at[axis : axis + indices.ndim]
+        index = indices[place].reshape(1)
+        before = at[:axis]
+        behind = at[axis + indices.ndim :]
+        places = (place,)
+    else:
+        # output[…, i, …] = data[…, indices[…, i, …], …]
+        axis = number % rank
+        index = indices[at].reshape(1)
+        before = at[:axis]
+        behind = at[axis + 1 :]
+        places = (at,)
+    read = [np.array([value]) for value in (*before, *index.tolist(), *behind)]
+    indexed = list(range(len(before), len(before) + index.size))
+    return _Element(sizes, indices.ndim, at, read, indexed, places)
 
 
 def _equation(element: _Element) -> str:
@@ -403,7 +506,7 @@ def _equation(element: _Element) -> str:
     Leading ones of the indices are left out.
     """
     first, *others = element.indexed
-    dimensions = _counted_dimensions(element.desc)
+    dimensions = element.counted
     index = [str(place) for place in element.index_places[0][-dimensions:]]
     if others:  # a whole tuple: its coordinates are along the last dimension
         index[-1] = ":"
@@ -442,19 +545,22 @@ _NO_STEP: _Step = ("", [], None)
 
 def _notes_of_indices_outside(element: _Element) -> list[str]:
     """Return a note for each coordinate of the index that is out of range."""
-    sizes = element.desc.input_tensor.sizes
     notes: list[str] = []
     for axis, index in zip(element.indexed, element.index_values, strict=True):
-        size = sizes[axis]
+        size = element.sizes[axis]
         if not -size <= index < size:
             notes.append(f"index {index} is out of range of {size}")
     return notes
 
 
-def _note_of_other_error(desc: Descriptor, indices: Array) -> list[str]:
-    """Return a note where the index of another output element is an error."""
+def _note_of_other_error(check: Callable[[], object]) -> list[str]:
+    """Return a note where the index of another output element is an error.
+
+    Args:
+        check: Raises the error.
+    """
     try:
-        check_indices(desc, indices)
+        check()
     except IndexOutOfRangeError as error:
         return [f"but the gather is an error: {error}"]
     return []
@@ -462,12 +568,11 @@ def _note_of_other_error(desc: Descriptor, indices: Array) -> list[str]:
 
 def _brought_in_range(element: _Element) -> _Step:
     """Return the step that brings each index in range of its own axis."""
-    sizes = element.desc.input_tensor.sizes
     moved = list(element.before)
     notes: list[str] = []
     for axis in element.indexed:
         index = moved[axis]
-        size = sizes[axis]
+        size = element.sizes[axis]
         from_start = index + size if index < 0 else index
         clamped = min(max(0, from_start), size - 1)
         moved[axis] = clamped
@@ -484,13 +589,15 @@ def _brought_in_range(element: _Element) -> _Step:
     return text, notes, after
 
 
-def _by_offset(element: _Element, offset: int, *, padding: bool) -> _Step:
+def _by_offset(
+    desc: Descriptor, element: _Element, offset: int, *, padding: bool
+) -> _Step:
     """Return the step to the element of the buffer that DirectML.dll reads.
 
     Its notes have the sum of the offset.
     """
-    tensor = element.desc.input_tensor
-    strides = directml_strides(element.desc)
+    tensor = desc.input_tensor
+    strides = directml_strides(desc)
     moved: list[int] = []
     terms: list[str] = []
     notes: list[str] = []
@@ -533,13 +640,12 @@ def _is_inside(at: Sequence[int], sizes: Sequence[int]) -> bool:
 
 
 def _notes_of_buffers(
-    element: _Element, input_element: Coordinates | None
+    desc: Descriptor, element: _Element, input_element: Coordinates | None
 ) -> list[str]:
     """Return a note with the buffer offsets of the elements.
 
     It names the tensors that have strides.
     """
-    desc = element.desc
     input_places = [input_element] if input_element else []
     tensors = (
         ("output", desc.output_tensor, [element.at]),

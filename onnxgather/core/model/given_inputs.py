@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.lib import format as npy
 
 from onnxgather.core.checks import listed, mapping, shown, suggestion
@@ -154,6 +155,7 @@ def checked(
         if isinstance(given, StoredArray):
             if not is_inner:
                 _check_name(network, name)
+            given = _of_declared_type(network.main.types[name], given)
             stored_arrays[name] = given
             _check_type(where, network.main.types[name], given)
             continue
@@ -173,9 +175,21 @@ def checked(
             rule = f"its arrays must have at most {LARGEST_INPUTS:,} bytes"
             raise OnnxGatherError(f"{array.path}: {rule}, got more")
     for name, stored in stored_arrays.items():
-        array = stored.read()
+        array = stored.read().view(stored.dtype)
         arrays[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
     return arrays
+
+
+def _of_declared_type(value_type: ValueType, array: StoredArray) -> StoredArray:
+    """Return an array of bare bytes as one of the type that the model declares.
+
+    An .npz file has no names of types such as BFLOAT16: numpy writes bare bytes.
+    """
+    declared = value_type.dtype
+    is_bare = array.dtype.type is np.void and array.dtype.names is None
+    if not is_bare or declared is None or declared.itemsize != array.dtype.itemsize:
+        return array
+    return replace(array, dtype=declared)
 
 
 def _check_type(where: str, value_type: ValueType, array: GivenArray) -> None:

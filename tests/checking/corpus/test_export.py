@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from agreement import same
 from command_line import call
 from corpus_cases import corpus
 from messages import message_of
@@ -29,8 +30,10 @@ from rings import by_ring, one_quick_in
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus import export, random_cases
+from onnxgather.checking.corpus.export import answer_folder
 from onnxgather.checking.corpus.wpt import why_not_wpt
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.datatypes import numpy_type
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.options import FORMATS, FormatName
 from onnxgather.core.programs.program import read_program
@@ -167,6 +170,13 @@ class _Runtime(Backend):
         return device == "CPU"
 
 
+NOT_GIVEN = ("STRING", "BFLOAT16", "COMPLEX64", "COMPLEX128")
+"""The types of data that ONNX Runtime does not run by its Python interface alone.
+
+Its Gather loses texts, it lacks complex numbers, and it takes no arrays of BFLOAT16.
+"""
+
+
 def run_by_onnx(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[unittest.TestResult, int]:
@@ -196,7 +206,10 @@ def run_by_onnx(
                 assert one.tobytes() == other.tobytes()
                 compared += 1
 
-    suite = Exactly(_Runtime).exclude("_cuda$").test_suite
+    tests = Exactly(_Runtime).exclude("_cuda$")
+    for data_type in NOT_GIVEN:
+        tests.exclude(f"_{data_type.lower()}_")
+    suite = tests.test_suite
     result = unittest.TestResult()
     suite.run(result)
     return result, compared
@@ -206,11 +219,14 @@ def test_onnx_runs_every_exported_test(
     exports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = index(exports / "onnx")["cases"]
-    count = sum(row["expected"] == "output" for row in rows)
+    types = [row["data_type"] for row in rows if row["expected"] == "output"]
+    count = sum(data_type not in NOT_GIVEN for data_type in types)
     assert count > 1300 // STEP
     result, compared = run_by_onnx(exports / "onnx", monkeypatch)
     assert [str(test) + why for test, why in [*result.failures, *result.errors]] == []
-    assert (compared, len(result.skipped)) == (count, count)  # each is skipped on CUDA
+    left_out = len(types) - count
+    # Each is skipped on CUDA.
+    assert (compared, len(result.skipped)) == (count, len(types) + left_out)
 
 
 def test_a_wrong_bit_does_not_pass(
@@ -230,7 +246,18 @@ def test_a_wrong_bit_does_not_pass(
 
 def test_models_pass_the_checker(exports: Path) -> None:
     checker: Any = onnx.checker
-    for path in sorted((exports / "onnx").rglob("model.onnx"))[::10]:
+    # The checker refuses what ONNX forbids.
+    forbidden = {
+        answer_folder(case.name, "onnx")
+        for case in cases()
+        if isinstance(case, NodeCase) and case.node.rule
+    }
+    paths = [
+        path
+        for path in sorted((exports / "onnx").rglob("model.onnx"))
+        if path.parent.name not in forbidden
+    ]
+    for path in paths[::10]:
         checker.check_model(str(path), full_check=True)
 
 
@@ -265,14 +292,6 @@ def test_programs_read_back_equal(exports: Path) -> None:
     assert longer > 0
 
 
-def same(found: Array, expected: Array) -> bool:
-    return (found.dtype, found.shape, found.tobytes()) == (
-        expected.dtype,
-        expected.shape,
-        expected.tobytes(),
-    )
-
-
 NODES_BESIDE = {
     f"beside/{operator.lower()}/{data_type}": {
         "operator": operator,
@@ -292,10 +311,11 @@ so that its refusals prove nothing."""
 
 def test_lines_read_back_equal(exports: Path) -> None:
     def array(value: dict[str, Any]) -> Array:
-        content = np.frombuffer(
-            bytes.fromhex(value["hex"]), f"<{np.dtype(value['type']).str[1:]}"
-        )
-        return content.reshape(value["shape"])
+        if value["type"] == "string":
+            return np.array(value["texts"], object).reshape(value["shape"])
+        content = bytes.fromhex(value["hex"])
+        dtype = numpy_type(value["type"]).newbyteorder("<")
+        return np.frombuffer(content, dtype).reshape(value["shape"])
 
     lines = (exports / "json" / "cases.jsonl").read_text("utf-8").splitlines()
     for text, case in zip(lines, exported_cases("json"), strict=True):

@@ -141,7 +141,7 @@ PLANTED = {
     "negative": wrong_header(NEGATIVE),
     "header": wrong_header("{'descr': ["),
 }
-WHOLE = "ERROR broken: output.npy must be a whole .npy file of numbers"
+WHOLE = "ERROR broken: output.npy must be a whole .npy file of numbers or texts"
 TOLD = f"""
 byte
 DIFF elements: 1 of
@@ -168,7 +168,7 @@ text
 {WHOLE} (
 
 texts
-{WHOLE} (its type is <U1 [1])
+DIFF data-type: expected data type float32, got string
 
 huge
 {WHOLE} (it has 0 bytes for
@@ -225,6 +225,11 @@ def empty(answers: Path, names: str) -> None:
 def refuse(answers: Path, name: str) -> None:
     empty(answers, name)
     (answers / name / "error.txt").write_text("not\n  supported")
+
+
+def not_run(answers: Path, name: str) -> None:
+    empty(answers, name)
+    (answers / name / "not-run.txt").write_text("no arrays of\n  BFLOAT16")
 
 
 def zeros(answers: Path, words: str) -> None:
@@ -287,7 +292,7 @@ def with_file(folder: Path, name: str) -> None:
 
 
 CHANGES = (
-    *(remove, empty, refuse, zeros, both, no_answer),
+    *(remove, empty, refuse, not_run, zeros, both, no_answer),
     *(without, with_runtime, with_folders, with_index, with_file, longer),
 )
 
@@ -340,7 +345,15 @@ refuse {BESIDE_FORBIDDEN}
 {FORBIDDEN}: ERROR unproved: {IN_VAIN}; failed: my-runtime failed: not supported
 
 both {VALID}
-{VALID}: ERROR broken: must have output.npy or error.txt, got both
+{VALID}: ERROR broken: must have one of output.npy, error.txt, not-run.txt, got
+output.npy and error.txt
+
+not_run {VALID}
+{VALID}: NOT-RUN not-run: no arrays of BFLOAT16
+
+not_run {BESIDE_OUTSIDE}
+{OUTSIDE}: NOT-RUN unproved: refused, which proves nothing: no such index; not-run: no
+arrays of BFLOAT16
 """
 """A crash is no refusal, whatever stands beside it, and a refusal counts only beside
 the right answer to a valid case."""
@@ -618,3 +631,24 @@ def test_the_example_in_javascript_is_judged_as_the_page_says(tmp_path: Path) ->
     assert {*states} == {"PASS"}
     _, out, _ = outcome(*words, "--case", VALID)
     assert "gather-js failed: no such operator" in out
+
+
+@pytest.mark.parametrize("data_type", ["string", "bfloat16"])
+def test_texts_and_types_that_numpy_lacks_are_judged(
+    tmp_path: Path, data_type: str
+) -> None:
+    name = f"onnx/gather/{data_type}/negative"
+    (case,) = [case for case in corpus() if case.name == name]
+    export([case], "json", tmp_path / "export")
+    read = read_export(str(tmp_path / "export"))
+    answers = tmp_path / "answers"
+    (answers / name).mkdir(parents=True)
+    (answers / "runtime.json").write_text('{"name": "mine", "version": "1"}')
+    output = case.expected()
+    assert not isinstance(output, str)
+    if data_type == "string":
+        output = output.astype(str)
+    np.save(answers / name / "output.npy", output)
+    assert judged(answers, read)[name].state == "PASS"
+    np.save(answers / name / "output.npy", output[::-1])
+    assert judged(answers, read)[name].kind == "elements"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import ml_dtypes
 import msgspec
 import numpy as np
 import onnx
@@ -63,6 +64,38 @@ def test_onnx_runtime_refuses_what_it_must(tmp_path: Path) -> None:
     done = run(tmp_path / "out")
     assert done.returncode == 0
     assert "\nactual: CPUExecutionProvider fails: " in done.stdout
+
+
+@pytest.mark.parametrize("data_type", one_quick_in(2, ["string", "bfloat16"]))
+def test_a_script_has_texts_and_types_that_numpy_lacks(
+    tmp_path: Path, data_type: str
+) -> None:
+    data = np.arange(8)
+    if data_type == "string":
+        data = data.astype(str).astype(object)
+    else:
+        data = data.astype(ml_dtypes.bfloat16)
+    node = GatherNode("Gather", {"axis": 0}, (3,))
+    case = NodeCase("node", node, data, np.array([-1, 0, 1]))
+    write(tmp_path / "out", case)
+    done = run(tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"\nexpected: {data_type} [3]\n" in done.stdout
+    issue = (tmp_path / "out" / "ISSUE.md").read_text()
+    assert f"\nOutputTensor: {data_type} [3]\n" in issue
+    assert ("numpy and ml_dtypes are installed" in issue) == (data_type == "bfloat16")
+    # A planted mistake is seen.
+    expected = np.load(tmp_path / "out" / "expected.npy")
+    np.save(tmp_path / "out" / "expected.npy", expected[::-1])
+    done = run(tmp_path / "out")
+    assert done.returncode == 1
+    one, seven = "'1'", "'7'"
+    if data_type == "bfloat16":
+        one, seven = "1.0 (bytes 80 3f)", "7.0 (bytes e0 40)"
+    assert done.stdout.endswith(
+        "It differs: 2 of 3 elements, first OutputTensor[0]:"
+        f" expected {one}, actual {seven}.\n"
+    )
 
 
 def test_a_script_says_that_its_provider_is_not_there(tmp_path: Path) -> None:

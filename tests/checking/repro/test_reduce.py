@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lane_cases import vector_gather
+from onnx_gathers import ONNX_GATHERS
 from rings import one_quick_in
 from short_descriptors import descriptor, tensor_desc
 from strategies import cases
@@ -409,6 +410,85 @@ def test_forbidden_nodes_of_the_corpus_stay_forbidden(case: NodeCase) -> None:
         candidate = candidate_of(each)
         assert each.node.rule == candidate.gather.broken_rule(candidate.index_type)
     assert result.data.size <= 4
+
+
+def wrong(expected: Array) -> Array:
+    """Return an output with another first element."""
+    output = expected.copy()
+    other = "another" if output.dtype.hasobject else output.dtype.type(100)
+    output.flat[0] = not output.flat[0] if output.dtype == bool else other
+    return output
+
+
+def fails_for(case: Case, fault: Callable[[Case], bool]) -> NodeCase:
+    """Return a node that ONNX allows, reduced on a lane that is wrong in some cases."""
+
+    def still(candidate: Case) -> bool:
+        expected = candidate.expected()
+        if isinstance(expected, str) or not expected.size or not fault(candidate):
+            return False
+        answer = Answer(AnswerKind.RAN, None, ("Gather",), wrong(expected))
+        return Fault.of(judge(candidate, INFO, answer)) == WRONG
+
+    assert still(case)
+    result = reduce_case(case, still)
+    assert isinstance(result, NodeCase)
+    assert result.node.rule is None
+    return result
+
+
+def shown(case: NodeCase) -> tuple[Any, ...]:
+    return case.data_type, case.data.tolist(), case.indices.tolist()
+
+
+class TestNodesThatOnnxAllows:
+    def test_a_fault_of_any_node_comes_down_to_an_element(self) -> None:
+        for gather in ONNX_GATHERS.values():
+            case = gather.case
+            expected = case.expected()
+            assert not isinstance(expected, str)
+            if expected.size:
+                assert shown(fails_for(case, lambda case: True))[0] == "FLOAT32"
+                assert fails_for(case, lambda case: True).data.size == 1
+
+    def test_a_fault_of_a_data_type_keeps_the_type(self) -> None:
+        case = ONNX_GATHERS["string"].case
+        found = fails_for(case, lambda case: case.data_type == "STRING")
+        assert shown(found) == ("STRING", ["1"], [0])
+        case = ONNX_GATHERS["bool"].case
+        found = fails_for(case, lambda case: case.data_type == "BOOL")
+        assert shown(found) == ("BOOL", [True], [0])
+
+    def test_a_fault_of_fewer_indices_keeps_them_fewer(self) -> None:
+        data = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+        indices = np.array([[[3, 2], [1, 0]]])
+        node = GatherNode("GatherElements", {"axis": 2}, indices.shape)
+        case = NodeCase("fewer", node, data, indices)
+
+        def has_fewer(case: Case) -> bool:
+            return case.indices.shape[0] < case.data.shape[0]
+
+        found = fails_for(case, has_fewer)
+        assert (found.node.operator, found.data.size, found.indices.size) == (
+            "GatherElements",
+            2,
+            1,
+        )
+
+    def test_a_fault_of_many_dimensions_keeps_them(self) -> None:
+        case = ONNX_GATHERS["rank-9"].case
+        found = fails_for(case, lambda case: case.data.ndim > 8)
+        assert (found.data.shape, found.indices.shape) == ((1,) * 9, ())
+
+    def test_a_fault_of_an_empty_tensor_keeps_it_empty(self) -> None:
+        case = ONNX_GATHERS["empty-indices"].case
+
+        def ends(case: Case) -> bool:
+            return case.indices.size == 0
+
+        found = reduce_case(case, ends)
+        assert isinstance(found, NodeCase)
+        assert (found.data.shape, found.indices.shape) == ((1,), (0,))
 
 
 FAULTS_OF_RESULTS = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from ast import literal_eval
 from typing import Any
 
 import ml_dtypes
@@ -12,13 +13,14 @@ import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messages import message_of
+from messages import message_of, rows_of
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from strategies import Case, cases
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array, content_of, elements
+from onnxgather.core.descriptors.explain import explain_node
 from onnxgather.core.gather import ATTRIBUTES, gather_of, gather_of_node
 
 Node = tuple[str, Array, Array, dict[str, int]]
@@ -259,3 +261,67 @@ def test_an_empty_axis_has_no_index_in_range() -> None:
     assert said == "indices[0] must be in [0, 0), got 0"
     got = og.reference_onnx("Gather", data, np.zeros((3, 0), np.int64))
     check_same(got, np.zeros((3, 0, 2)))
+
+
+@given(nodes())
+def test_each_element_is_explained_by_the_element_that_it_is_read_from(
+    node: Node,
+) -> None:
+    operator, data, indices, attributes = node
+    expected = og.reference_onnx(operator, data, indices, **attributes)
+    for at in np.ndindex(expected.shape):
+        found = explain_node(operator, attributes, data, indices, expected.shape, at)
+        assert found.value_bytes == expected[at].tobytes().hex()
+        assert found.after is not None
+        assert (data[found.after], found.offset) == (expected[at], expected[at])
+        assert found.index_values == tuple(indices[at] for at in found.index_places)
+
+
+TOLD = """
+GatherElements, [[2, 0]], (0, 1)
+output[0,1] = input[0, indices[0, 1]] = input[0, 0] = 0
+
+GatherElements, [[-1, 0]], (0, 0)
+output[0,0] = input[0, indices[0, 0]] = input[0, -1] -> input[0, 3] (-1 is counted from
+the end of 4) = 3
+
+GatherElements, [[4, 0]], (0, 0)
+output[0,0] = input[0, indices[0, 0]] = input[0, 4]: an error (index 4 is out of range
+of 4)
+
+GatherElements, [[4, 0]], (0, 1)
+output[0,1] = input[0, indices[0, 1]] = input[0, 0] = 0 (but the gather is an error:
+indices[0,0] must be in [-4, 4), got 4)
+
+GatherND, [[2, -1]], (0,)
+output[0] = input[indices[0, :]] = input[(2, -1)] -> input[(2, 3)] (-1 is counted from
+the end of 4) = 11
+
+Gather, 2, (1,)
+output[1] = input[1, indices] = input[1, 2] = 6
+"""
+
+
+@pytest.mark.parametrize(("node", "told"), rows_of(TOLD))
+def test_an_element_of_a_node_is_explained_in_a_line(node: str, told: str) -> None:
+    operator, rest = node.split(", ", 1)
+    values, at = literal_eval(f"({rest})")
+    indices = np.array(values)
+    attributes = {ATTRIBUTES[operator]: 0 if operator == "GatherND" else 1}
+    number = attributes[ATTRIBUTES[operator]]
+    sizes = gather_of_node(operator, DATA.shape, indices.shape, number).output
+    found = explain_node(operator, attributes, DATA, indices, sizes, at)
+    assert str(found) == told
+
+
+def test_an_element_that_a_node_does_not_have_is_an_error() -> None:
+    arguments = "Gather", {"axis": 0}, DATA, np.array([1]), (1, 4), (1, 0)
+    assert message_of(og.DescriptorError, explain_node, *arguments) == (
+        "at must have 2 coordinates within OutputTensor.Sizes [1, 4], got [1, 0]"
+    )
+
+
+def test_a_text_is_explained_with_its_value() -> None:
+    letters = np.array(["a", "b"], object)
+    found = explain_node("Gather", {"axis": 0}, letters, np.array([-1]), (1,), (0,))
+    assert (found.value, found.value_bytes) == ("'b'", b'["b"]'.hex())

@@ -10,9 +10,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from messages import message_of
+from onnx_gathers import OnnxGather, write_gather
 from onnx_texts import model_of as written
 from short_descriptors import ascending
 
@@ -61,6 +63,27 @@ class TestInputs:
             "a": DATA.tolist(),
             "b": IDS.tolist(),
         }
+
+    def test_bare_bytes_are_of_the_type_that_the_model_declares(
+        self, tmp_path: Path
+    ) -> None:
+        gather = OnnxGather(
+            "Gather", {"axis": 0}, np.ones(2, ml_dtypes.bfloat16), IDS, ""
+        )
+        write_gather(tmp_path, "m", gather)
+        path = str(tmp_path / "m.onnx")
+        network = read_network(path)
+        half = np.array([1.5, -2], ml_dtypes.bfloat16)
+        np.savez(tmp_path / "x.npz", data=half, ids=IDS)
+        given = read_inputs(str(tmp_path / "x.npz"))
+        assert given["data"].dtype == np.dtype("V2")
+        found = checked(network, given)["data"]
+        assert (found.dtype, found.tolist()) == (half.dtype, half.tolist())
+        np.savez(tmp_path / "x.npz", data=np.zeros(2, "V4"), ids=IDS)
+        given = read_inputs(str(tmp_path / "x.npz"))
+        assert message_of(OnnxGatherError, checked, network, given) == (
+            f"{path}: input 'data' must be BFLOAT16 [2], got |V4 [2]"
+        )
 
     def test_a_file_that_is_no_npz_file_of_arrays_is_refused(
         self, tmp_path: Path
