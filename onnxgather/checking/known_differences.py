@@ -273,7 +273,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     """
     results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
     for case in report.cases:
-        for lane, result in zip(report.lanes, case.results, strict=True):
+        for lane, result in report.answers(case):
             finding = _finding(lane, result)
             if finding is not None:
                 results_of.setdefault(finding, []).append((case, result))

@@ -23,6 +23,7 @@ function readResult(result) {
     lane: result.lane,
     number: report.lanes.findIndex((lane) => lane.name === result.lane),
     state: result.state,
+    severity: result.severity ?? "agrees",
     words: result.words,
     cause: result.cause,
     reason: result.reason,
