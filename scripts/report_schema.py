@@ -36,7 +36,6 @@ CLASSES: dict[str, Any] = {
 ALIKE = {
     "CasePattern": "CaseResult",
     "ResultPattern": "Result",
-    "ElementPattern": "Element",
 }
 """Classes whose fields without a docstring are fields of another class."""
 

@@ -48,6 +48,7 @@ SPEAKERS = {
         "auditing/",
         "extracting/",
         "proving/",
+        "checking/arithmetic",
         "checking/node_models",
         "checking/lanes/adapters/",
     ),

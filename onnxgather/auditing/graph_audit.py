@@ -574,7 +574,7 @@ def out_of_range(op: str, domain: str = "") -> dict[str, str]:
         if short_name is None:
             continue
         for case in difference["cases"]:
-            if _is_about_bad_indices(case, directml_operators):
+            if _is_about_bad_indices(case, {op, *directml_operators}):
                 behaviour_by_provider.setdefault(short_name, difference["reason"])
     return dict(sorted(behaviour_by_provider.items()))
 
@@ -585,7 +585,7 @@ def _is_about_bad_indices(case: Mapping[str, Any], operators: Collection[str]) -
         return False
     if case.get("out_of_range") != ["error"]:  # another policy, which allows the index
         return False
-    case_operators = case.get("operator")
+    case_operators = case.get("operator") or case.get("node")
     if case_operators is None:  # the cases of all operators
         return True
     return any(operator in operators for operator in case_operators)

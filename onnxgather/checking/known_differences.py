@@ -5,8 +5,9 @@ It explains results that are known to be wrong, so that new wrong results stand 
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from glob import escape
@@ -15,17 +16,23 @@ from itertools import starmap
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion
 
-from onnxgather.checking.cases import Case
+from onnxgather.checking.arithmetic import Computed, arithmetics, computed
+from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.lanes.lane import LaneInfo
+from onnxgather.checking.lanes.python import question_of
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
+from onnxgather.core.descriptors.arrays import Array, elements
+from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
 from onnxgather.core.execution.providers import PROVIDERS, WEB_PROVIDERS
 from onnxgather.core.execution.runtime import NotRunKind
+from onnxgather.core.options import DEFAULT_OPSET, POLICIES
 
 
 class _Pattern(
@@ -56,6 +63,8 @@ def _holds(wanted: Any, fact: Any) -> bool:
             return isinstance(fact, str) and fnmatchcase(fact, wanted)
         case tuple():
             return fact in wanted
+        case frozenset():
+            return not wanted.isdisjoint(fact or ())
         case _:
             return fact == wanted
 
@@ -86,6 +95,12 @@ class CasePattern(_Pattern, frozen=True):
     """The operators of the cases, such as GATHER_ND; of forbidden nodes by ONNX's
     names, such as GatherND. The value of a case must be in this array, as in every
     array of a pattern."""
+    node: tuple[str, ...] | None = None
+    """ONNX's names of the gathers in the models that the lane was given, such as
+    GatherND. A GATHER_ND may be lowered to Gather."""
+    indices: frozenset[str] | None = None
+    """What the values of the indices are like, as `INDEX_VALUES` names it; one of them
+    must be so."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
@@ -103,13 +118,6 @@ class NodePattern(_Pattern, frozen=True):
     """ONNX's names of the operators."""
 
 
-class ElementPattern(_Pattern, frozen=True):
-    """The first differing elements that a known difference is about."""
-
-    expected: str
-    got: str
-
-
 class ResultPattern(_Pattern, frozen=True):
     """The results that a known difference explains, by fields of `Result`."""
 
@@ -119,7 +127,17 @@ class ResultPattern(_Pattern, frozen=True):
     elsewhere: NodePattern | None = None
     breakdown: Breakdown | None = None
     detail: str | None = None
-    first: ElementPattern | None = None
+    got: str | None = None
+    """How the output of the lane comes about, which must have exactly these bytes: a
+    policy, whose output it is; or a row of arithmetic.json, which computes it."""
+    output: tuple[str, ...] | None = None
+    """The digest of the lane's output, as `output_digest` makes it, must be in this
+    array."""
+
+    def fits(self, facts: object) -> bool:
+        """Return whether the facts of a result fit, but for its output."""
+        without_output = msgspec.structs.replace(self, got=None, output=None)
+        return super(ResultPattern, without_output).fits(facts)
 
 
 class Known(
@@ -175,21 +193,46 @@ class Known(
                 f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
             ) from None
 
-    def is_about(self, case: Case | CaseResult, lane: LaneInfo) -> bool:
-        """Return whether the known difference is about a case on a lane."""
+    def is_about(self, case: Case | CaseResult, lane: LaneInfo, node: str = "") -> bool:
+        """Return whether the known difference is about a case on a lane.
+
+        Args:
+            case: The case.
+            lane: The lane.
+            node: As `Result.node`.
+        """
         if lane.provider != self.provider:
             return False
         if not _is_within(_version(lane), self.versions):
             return False
         if self.beside is not None and self.beside not in lane.versions:
             return False
-        return any(pattern.fits(case) for pattern in self.cases)
+        facts = _CaseFacts(case, node)
+        return any(pattern.fits(facts) for pattern in self.cases)
 
-    def explains(self, result: Result) -> bool:
-        """Return whether the known difference explains a result of its cases."""
+    def explains(self, result: Result, returned: LaneOutput) -> bool:
+        """Return whether the known difference explains a result of its cases.
+
+        Args:
+            result: The result.
+            returned: The output that the lane returned.
+        """
         if result.foreign_memory is not None and not self.foreign_memory:
             return False
-        return any(pattern.fits(result) for pattern in self.found)
+        for pattern in self.found:
+            if pattern.fits(result) and returned.is_that_of(pattern):
+                return True
+        return False
+
+    def differs(self, returned: LaneOutput) -> bool:
+        """Return whether a result of its cases must be wrong as the entry says.
+
+        Some cases hide the difference, such as zeros in data of zeros.
+        """
+        for pattern in self.found:
+            if pattern.got is None or returned.must_be_wrong(pattern.got):
+                return True
+        return False
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.link})"
@@ -220,33 +263,182 @@ def _is_within(version: str | None, versions: str) -> bool:
         return False
 
 
-def explained(
-    result: Result, case: Case | CaseResult, info: LaneInfo, known: Sequence[Known]
-) -> Result:
-    """Return the result; its state is KNOWN or FIXED if a known difference is about it.
+INDEX_VALUES: Mapping[str, tuple[int, int]] = {
+    "negative": (-(2**63), -1),
+    "beyond INT32": (2**31, 2**64),
+    "below INT32": (-(2**63), -(2**31) - 1),
+    "beyond UINT32": (2**32, 2**64),
+    "beyond INT64": (2**63, 2**64),
+}
+"""What an entry may say of the indices, with the least and the greatest such value."""
 
-    The first entry of `known` that explains the result decides.
+
+class _CaseFacts:
+    """What the pattern of an entry reads of a case on a lane."""
+
+    def __init__(self, case: Case | CaseResult, node: str) -> None:
+        self._case = case
+        self.node = node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._case, name, None)
+
+    @property
+    def indices(self) -> frozenset[str]:
+        """The names of `INDEX_VALUES` that the indices of the case have."""
+        case = self._case
+        # Case: the entry of a report, whose arrays may have had no room.
+        if isinstance(case, CaseResult):
+            return frozenset()
+        values = case.indices
+        if isinstance(case, DescriptorCase):
+            values = elements(case.descriptor.indices_tensor, values)
+        if not values.size:
+            return frozenset()
+        # numpy compares no UINT64 with a negative number exactly.
+        ends = (int(values.min()), int(values.max()))
+        names: list[str] = []
+        for name, (low, high) in INDEX_VALUES.items():
+            if any(low <= end <= high for end in ends):
+                names.append(name)
+        return frozenset(names)
+
+
+class LaneOutput:
+    """The output of a lane, compared with what known differences say of it.
+
+    Args:
+        case: The case; or its entry in a report that has no arrays of it.
+        info: The lane.
+        output: The output; None if there is none, or if a report has no room for it.
+    """
+
+    def __init__(
+        self, case: Case | CaseResult, info: LaneInfo, output: Array | None
+    ) -> None:
+        self._case = case
+        self._info = info
+        self._output = output
+        self._wrong: dict[str, Computed | None] = {}
+
+    def is_that_of(self, pattern: ResultPattern) -> bool:
+        """Return whether the output is what a pattern says that it is."""
+        if pattern.got is None and pattern.output is None:
+            return True
+        if self._output is None:
+            return False
+        if pattern.output is not None and output_digest(self._output) in pattern.output:
+            return True
+        if pattern.got is None:
+            return False
+        wrong = self._computed(pattern.got)
+        return wrong is not None and wrong.is_that_of(self._output)
+
+    def must_be_wrong(self, got: str) -> bool:
+        """Return whether an output that comes about so is wrong."""
+        wrong = self._computed(got)
+        if wrong is None or isinstance(self._case, CaseResult):
+            return False
+        expected = self._case.expected()
+        return isinstance(expected, str) or not wrong.is_that_of(expected)
+
+    def _computed(self, got: str) -> Computed | None:
+        """Return the output that comes about so; None if the model has no such one."""
+        if got not in self._wrong:
+            self._wrong[got] = self._compute(got)
+        return self._wrong[got]
+
+    def _compute(self, got: str) -> Computed | None:
+        case = self._case
+        # Case: a report has no room for the arrays.
+        if isinstance(case, CaseResult):
+            return None
+        for policy in POLICIES:
+            if policy == got and isinstance(case, DescriptorCase):
+                arrays = (case.data, case.indices)
+                array = reference(case.descriptor, *arrays, policy)
+                return Computed(array, np.zeros(array.shape, bool))
+        if got not in arithmetics():
+            return None
+        opset = self._info.opset or DEFAULT_OPSET
+        question = question_of(case, self._info.target or "portable", opset=opset)
+        return computed(question.model, question.inputs, arithmetics()[got])
+
+
+def output_digest(output: Array) -> str:
+    """Return the digest of an output: of its data type, its shape and its bytes."""
+    head = f"{output.dtype.name} {output.shape} "
+    return hashlib.sha256(head.encode() + output.tobytes()).hexdigest()[:16]
+
+
+def explained(
+    result: Result,
+    case: Case | CaseResult,
+    info: LaneInfo,
+    known: Sequence[Known],
+    output: Array | None,
+) -> Result:
+    """Return the result; its state is KNOWN if a known difference explains it.
+
+    The first entry of `known` that explains the result decides. A result that is right
+    where an entry says that it is wrong keeps the state PASS, and `known` has the
+    entry; see `with_fixed`.
 
     Args:
         result: The result, as no known difference explains it.
-        case: The case; or its entry in a report, which lacks the descriptor where the
-            report has no arrays of the case.
+        case: The case; or its entry in a report that has no arrays of it.
         info: The lane.
         known: The known differences.
+        output: The output of the lane, if it returned one and a report has room for it.
     """
     replace = msgspec.structs.replace
+    returned = LaneOutput(case, info, output)
     for entry in known:
-        if not entry.is_about(case, info):
+        if not entry.is_about(case, info, result.node):
             continue
         # Case 1: the result is wrong as the entry says.
-        if entry.explains(result):
+        if entry.explains(result, returned):
             text = str(entry)
             return replace(result, state="KNOWN", known=text, found=result.state)
-        # Case 2: the result is right, so the entry is out of date.
-        if result.state == "PASS" and not entry.sometimes:
-            reason = "passes, although it is a known difference"
-            return replace(result, state="FIXED", known=str(entry), reason=reason)
+        # Case 2: the result is right, so the entry may be out of date.
+        is_right = result.state == "PASS" and not entry.sometimes
+        if is_right and entry.differs(returned):
+            return replace(result, known=str(entry))
     return result
+
+
+def with_fixed(cases: Iterable[CaseResult]) -> list[CaseResult]:
+    """Return the results of all cases; FIXED where a known difference is out of date.
+
+    It is out of date on a lane if it explains no result, and results are right that it
+    says are wrong.
+    """
+    all_cases = list(cases)
+    explaining: set[tuple[str, str | None]] = set()
+    for case in all_cases:
+        for result in case.results:
+            if result.state == "KNOWN":
+                explaining.add((result.lane, result.known))
+    return [_with_fixed(case, explaining) for case in all_cases]
+
+
+def _with_fixed(
+    case: CaseResult, explaining: set[tuple[str, str | None]]
+) -> CaseResult:
+    """Return the results of a case, where some entries explain results of lanes."""
+    replace = msgspec.structs.replace
+    results: list[Result] = []
+    for result in case.results:
+        is_right = result.state in ("PASS", "FIXED") and result.known is not None
+        if is_right and (result.lane, result.known) in explaining:
+            result = replace(result, state="PASS", known=None, reason=None)
+        elif is_right:
+            reason = "passes, although it is a known difference"
+            result = replace(result, state="FIXED", reason=reason)
+        results.append(result)
+    if tuple(results) == case.results:
+        return case
+    return replace(case, results=tuple(results))
 
 
 class _Finding(NamedTuple):
@@ -257,6 +449,8 @@ class _Finding(NamedTuple):
     pattern: ResultPattern
     rule: str
     """The rule that the cases break, without its numbers."""
+    is_steady: bool
+    """Whether the entry has the digests of the outputs."""
     foreign_memory: bool
 
 
@@ -271,19 +465,39 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
         report: The report.
         before: The entries that the file had, which stay as they are.
     """
-    results_of: dict[_Finding, list[tuple[CaseResult, Result]]] = {}
+    results_of: dict[_Finding, list[_Found]] = {}
     for case in report.cases:
         for lane, result in report.answers(case):
-            finding = _finding(lane, result)
+            found = _Found(case, result, _digest_of(case, result))
+            finding = _finding(lane, found)
             if finding is not None:
-                results_of.setdefault(finding, []).append((case, result))
+                results_of.setdefault(finding, []).append(found)
     entries = [*before, *starmap(_entry, results_of.items())]
     entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
     return entries
 
 
-def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
+class _Found(NamedTuple):
+    """A result that gets an entry, with the digest of the output, if it is steady."""
+
+    case: CaseResult
+    result: Result
+    digest: str | None
+
+
+def _digest_of(case: CaseResult, result: Result) -> str | None:
+    """Return the digest of the output of a result; None if an entry cannot have it."""
+    if case.evidence is None or result.lane not in case.evidence.got:
+        return None
+    # Case: another run returns something else.
+    if result.unsteady or result.foreign_memory is not None:
+        return None
+    return output_digest(case.evidence.got[result.lane].array())
+
+
+def _finding(lane: LaneInfo, found: _Found) -> _Finding | None:
     """Return what a result has in common with others; None if it gets no entry."""
+    result = found.result
     is_wrong = result.state in ("DIFF", "ERROR")
     has_not_run = (
         result.state == "NOT-RUN"
@@ -306,24 +520,30 @@ def _finding(lane: LaneInfo, result: Result) -> _Finding | None:
         breakdown=result.breakdown,
     )
     is_foreign = result.foreign_memory is not None
-    return _Finding(lane.provider, version, pattern, result.bare_rule, is_foreign)
+    is_steady = found.digest is not None
+    return _Finding(
+        lane.provider, version, pattern, result.bare_rule, is_steady, is_foreign
+    )
 
 
-def _entry(finding: _Finding, results: Sequence[tuple[CaseResult, Result]]) -> Known:
+def _entry(finding: _Finding, found: Sequence[_Found]) -> Known:
     """Return an entry that explains some results, for a person to complete."""
     patterns = {
         CasePattern(
             escape(case.name), out_of_range=(case.out_of_range,), wrapped=case.wrapped
         )
-        for case, _ in results
+        for case, _, _ in found
     }
-    first_case, first_result = results[0]
-    first = f"{first_case.name}: {first_result.reason}"
+    digests = sorted({each.digest for each in found if each.digest is not None})
+    pattern = finding.pattern
+    if digests:
+        pattern = msgspec.structs.replace(pattern, output=tuple(digests))
+    first = f"{found[0].case.name}: {found[0].result.reason}"
     return Known(
         finding.provider,
         f"=={finding.version}",
         cases=tuple(sorted(patterns, key=str)),
-        found=(finding.pattern,),
+        found=(pattern,),
         reason=f"No reason is written yet; {first}",
         link=f"measured with {finding.version}",
         foreign_memory=finding.foreign_memory,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from onnxgather.checking.known_differences import Known, explained
+from onnxgather.checking.cases import Case
+from onnxgather.checking.known_differences import Known, explained, with_fixed
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.results import CaseResult, Report, Result
+from onnxgather.checking.repro.plan import rebuilt
+from onnxgather.checking.results import Blob, CaseResult, Report, Result
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
@@ -127,10 +129,9 @@ def _with_results(case: CaseResult, other: CaseResult, path: str) -> CaseResult:
         evidence = evidence_of_other
     elif evidence_of_other is not None:
         evidence = replace(evidence, got={**evidence.got, **evidence_of_other.got})
-    # Only a case that passed on every lane has an example in place of evidence.
-    if all(result.state == "PASS" for result in results):
-        return replace(case, results=results, example=evidence)
-    return replace(case, results=results, evidence=evidence, example=None)
+    return _with_evidence(
+        replace(case, results=results, evidence=None, example=evidence)
+    )
 
 
 def _whole(parts: Sequence[_Part], cases: list[CaseResult]) -> Report:
@@ -144,7 +145,7 @@ def _whole(parts: Sequence[_Part], cases: list[CaseResult]) -> Report:
         made=max(report.made for report in every),
         machine="; ".join(_distinct(report.machine for report in every)),
         lanes=tuple(_lane(parts, name) for name in names),
-        cases=cases,
+        cases=with_fixed(cases),
         invalid=_distinct(invalid),
         unusable=_distinct(unusable),
         interrupted=_first(report.interrupted for report in every),
@@ -165,17 +166,27 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
     cases: list[CaseResult] = []
     for case in report.cases:
         results: list[Result] = []
+        case_itself: Case | CaseResult = case
+        got: Mapping[str, Blob] = {}
+        if case.evidence is not None:
+            case_itself = rebuilt(case, "the report")
+            got = case.evidence.got
         for lane, result in report.answers(case):
             # No known difference explains a lane that did not start.
             if result.known is None and lane.not_run is None:
-                result = explained(result, case, lane, known)
+                output = got[lane.name].array() if lane.name in got else None
+                result = explained(result, case_itself, lane, known, output)
             results.append(result)
-        case = replace(case, results=tuple(results))
-        # Only a case that passed on every lane has an example in place of evidence.
-        if any(result.state != "PASS" for result in results) and case.example:
-            case = replace(case, evidence=case.example, example=None)
-        cases.append(case)
-    return replace(report, cases=cases)
+        cases.append(replace(case, results=tuple(results)))
+    return replace(report, cases=[*map(_with_evidence, with_fixed(cases))])
+
+
+def _with_evidence(case: CaseResult) -> CaseResult:
+    """Return a case whose evidence is there unless it passed on every lane."""
+    # Only a case that passed on every lane has an example in place of evidence.
+    if any(result.state != "PASS" for result in case.results) and case.example:
+        return replace(case, evidence=case.example, example=None)
+    return case
 
 
 def _distinct(items: Iterable[T]) -> list[T]:

@@ -233,8 +233,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     found: State | None = None
     """The state without the file of known differences, where `state` is KNOWN."""
     known: str | None = None
-    """What the file of known differences says, where `state` is KNOWN or FIXED. A
-    sentence for people."""
+    """What the file of known differences says, where `state` is KNOWN or FIXED; and in
+    the report of a part of the cases, where the case is right and the file says that it
+    is wrong. A sentence for people."""
     of_descriptor: bool = False
     """Whether the lane ran the descriptor of the case's model, and not the model: it
     runs no ONNX models."""
@@ -247,6 +248,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     those of the case."""
     severity: Severity = Severity.AGREES
     """What the result means to those who run models. It follows from the other keys."""
+    node: str = ""
+    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
+    empty where it runs no ONNX model."""
 
     def __post_init__(self) -> None:
         severity = _SEVERITIES[self.kind]

@@ -30,7 +30,12 @@ from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, allowed_beside
 from onnxgather.checking.judge import KINDS, judge, result_of, with_wrong_first
-from onnxgather.checking.known_differences import Known, explained, known_differences
+from onnxgather.checking.known_differences import (
+    Known,
+    explained,
+    known_differences,
+    with_fixed,
+)
 from onnxgather.checking.lanes import check_paths, open_lanes, split_lanes
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
@@ -238,7 +243,7 @@ def check_all(
         made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         machine=f"{MACHINE}, {os.cpu_count()} cores",
         lanes=infos,
-        cases=results,
+        cases=with_fixed(results),
         planned=max(planned, len(results)),
         interrupted=stop(),
         maxfail=maxfail if ended_early else None,
@@ -423,7 +428,7 @@ def ask(
         result = _run_again(case, lane, result, wrong_output)
     if known is None:
         known = known_differences()
-    return explained(result, case, info, known), wrong_output
+    return explained(result, case, info, known, answer.output), wrong_output
 
 
 def _proved_refusal(

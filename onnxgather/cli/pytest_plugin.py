@@ -7,11 +7,11 @@ cases and lanes. They may also stand in pytest's configuration, as the entry
 the entry adds no test where a path is given to pytest.
 
 PASS passes. DIFF and ERROR fail, and so does each test of a lane that does not start,
-and the test of a file that cannot be used. KNOWN is an expected failure. FIXED fails as
-a strict XPASS, as the entry of its known difference can go. With `--runxfail` no
-difference is known. NOT-RUN is skipped with the reason, but fails on lanes of
-`--require`. The fixture `onnxgather_check` runs one case in a test of the project: if a
-lane does not run it and another lane passes, the test passes, and the summary says why.
+and the test of a file that cannot be used. KNOWN is an expected failure. No test is
+FIXED, as that counts all cases of a lane. With `--runxfail` no difference is known.
+NOT-RUN is skipped with the reason, but fails on lanes of `--require`. The fixture
+`onnxgather_check` runs one case in a test of the project: if a lane does not run it and
+another lane passes, the test passes, and the summary says why.
 
 Heavy modules and click are imported when the words or the fixture are used.
 """
@@ -240,10 +240,7 @@ def _text_of(result: Result) -> str:
     from onnxgather.checking.report.sentences import evidence_lines
 
     lines = "\n".join(evidence_lines(result))
-    text = f"{result.lane}: {result.state}: {lines}"
-    if result.state == "FIXED":
-        text = f"[XPASS(strict)] the entry of a known difference can go: {text}"
-    return text
+    return f"{result.lane}: {result.state}: {lines}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

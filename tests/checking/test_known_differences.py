@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
-from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran
+from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran, result
 from short_descriptors import descriptor, tensor_desc
 
 from onnxgather.checking.cases import DescriptorCase
@@ -20,7 +20,9 @@ from onnxgather.checking.known_differences import (
     ResultPattern,
     explained,
     known_differences,
+    output_digest,
     with_findings,
+    with_fixed,
 )
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.results import (
@@ -66,8 +68,10 @@ died | {"kind": "broken", "detail": "SIGABRT"} | ERROR
 died | {"kind": "broken", "message": "died"} | ERROR
 no memory in two lines | {"kind": "failed", "message": "*o?m*"} | KNOWN
 no memory | {"kind": "failed", "message": "*Stub*"} | ERROR
-nan | {"kind": "elements", "first": {"expected": "1.0", "got": "nan"}} | KNOWN
-nan | {"kind": "elements", "first": {"expected": "nan", "got": "nan"}} | DIFF
+second row twice | {"kind": "elements", "output": ["0123456789abcdef"]} | DIFF
+second row twice | {"kind": "elements", "output": ["DIGEST"]} | KNOWN
+second row twice | {"kind": "elements", "got": "zero"} | DIFF
+second row twice | {"kind": "elements", "got": "quiet"} | DIFF
 """
 """Answers, what an entry says of them, and what becomes of them. The message is that of
 the provider, and not of the lane."""
@@ -101,10 +105,39 @@ def test_a_known_difference_is_shown_as_such() -> None:
     assert found.reason.startswith("must refuse, but returned zeros")
 
 
-def test_a_known_difference_that_passes_is_a_finding() -> None:
-    found = only(case(0, 7), REFUSED, known=(KNOWN,))
+def test_a_known_difference_that_explains_nothing_is_a_finding() -> None:
+    passed = result(case(0, 7), REFUSED, known=(KNOWN,))
+    (found,) = with_fixed([passed])[0].results
     assert found.state == "FIXED"
     assert found.reason == "passes, although it is a known difference"
+    assert found.known == "It answers with zeros. (https://example.org/1)"
+
+
+def test_a_known_difference_that_explains_a_case_is_not_out_of_date() -> None:
+    passed = result(case(0, 7), REFUSED, known=(KNOWN,))
+    wrong = result(case(0, 8), WILD, known=(KNOWN,))
+    found = [each.results[0] for each in with_fixed([passed, wrong])]
+    assert [each.state for each in found] == ["PASS", "KNOWN"]
+    assert found[0].known is None
+
+
+CLAMPS = known_with(cases=[{}], found=[{"kind": "not-refused", "got": "clamp"}])
+
+
+@pytest.mark.parametrize(
+    ("second", "state"), [((5, 6), "KNOWN"), ((1, 2), "DIFF"), ((0, 0), "DIFF")]
+)
+def test_another_element_than_the_entry_says_is_a_finding(
+    second: tuple[int, int], state: str
+) -> None:
+    answer = ran([(1, 2), second], ZEROS)
+    assert only(case(0, 7), answer, known=(CLAMPS,)).state == state
+
+
+def test_a_right_case_that_hides_the_difference_is_not_fixed() -> None:
+    entry = known_with(cases=[{}], found=[{"kind": "elements", "got": "zero"}])
+    passed = result(case(2, 0), ran([[5, 6], [1, 2]]), known=(entry,))
+    assert with_fixed([passed])[0].results[0].state == "PASS"
 
 
 def test_a_known_difference_that_sometimes_passes_is_no_finding() -> None:
@@ -125,13 +158,14 @@ ANSWERS: dict[str, Answer] = {
     "died": Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV"),
     "no memory": ran(None, None, "no memory"),
     "no memory in two lines": ran(None, None, "no\nmemory"),
-    "nan": ran([[5, 6], [float("nan"), 2]]),
+    "second row twice": ran([[3, 4], [3, 4]]),
 }
 
 
 @pytest.mark.parametrize("row", PARTS.splitlines())
 def test_every_part_of_what_is_found_must_hold(row: str) -> None:
-    given, pattern, state = row.split(" | ")
+    twice = np.array([[3, 4], [3, 4]], np.float32)
+    given, pattern, state = row.replace("DIGEST", output_digest(twice)).split(" | ")
     answer, found = ANSWERS[given], json.loads(pattern)
     entry = known_with(cases=[{}], found=[found])
     assert only(case(2, 0), answer, known=(entry,)).state == state
@@ -205,12 +239,12 @@ def test_foreign_memory_is_known_only_where_an_entry_says_so() -> None:
     lane = LaneInfo("stub", KNOWN.provider, {"onnxruntime": "1.30.0"})
     wrong = Result("stub", "DIFF", ResultKind.ELEMENTS)
     foreign = structs.replace(wrong, foreign_memory=ForeignMemory.DIFFERS)
-    for result, entry, state in [
+    for given, entry, state in [
         (wrong, known, "KNOWN"),
         (foreign, known, "DIFF"),
         (foreign, structs.replace(known, foreign_memory=True), "KNOWN"),
     ]:
-        assert explained(result, case(0, 7), lane, [entry]).state == state
+        assert explained(given, case(0, 7), lane, [entry], None).state == state
 
 
 def test_findings_with_foreign_memory_get_an_entry_of_their_own() -> None:
@@ -223,11 +257,11 @@ def test_findings_with_foreign_memory_get_an_entry_of_their_own() -> None:
         "2026-11-24T00:00:00Z",
         "a machine",
         (lane,),
-        [CaseResult.of(asked, (result,), {}) for result in (wrong, foreign)],
+        [CaseResult.of(asked, (given,), {}) for given in (wrong, foreign)],
     )
     entries = with_findings(report)
     assert sorted(entry.foreign_memory for entry in entries) == [False, True]
-    assert explained(foreign, asked, lane, entries).state == "KNOWN"
+    assert explained(foreign, asked, lane, entries, None).state == "KNOWN"
 
 
 @pytest.mark.parametrize("name", ["openvino", "web-wasm", "OpenCV"])
@@ -291,5 +325,5 @@ def test_the_fault_of_the_software_device_is_known(row: str) -> None:
     data = np.zeros((2, 2, 2, 2), np.float32)
     array = np.zeros(indices.sizes, indices.data_type.lower())
     asked = DescriptorCase("random/80212/108", desc, data, array, cast("Any", policy))
-    result = Result("directml", "ERROR", ResultKind.NOT_TAKEN, message=message)
-    assert explained(result, asked, lane, known_differences()).state == state
+    refused = Result("directml", "ERROR", ResultKind.NOT_TAKEN, message=message)
+    assert explained(refused, asked, lane, known_differences(), None).state == state

@@ -568,7 +568,12 @@ class TestWriteKnown:
                     ("random/0/0", "directml"),
                 )
             ],
-            "found": [{"kind": "elements"}],
+            "found": [
+                {
+                    "kind": "elements",
+                    "output": ["4f143cdc7533c1c7", "7ba4ce79a0563954"],
+                }
+            ],
             "link": f"measured with {version}",
         }
         assert (

@@ -19,6 +19,7 @@ from numpy.lib import format as npy
 
 from onnxgather.checking.cases import Case, DescriptorCase, case_beside
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo, RuntimeName
+from onnxgather.checking.lanes.python import question_of
 from onnxgather.core.checks import LONGEST_SHOWN, listed, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import FileFormatError
@@ -82,7 +83,8 @@ class AnswersLane:
 
     def answer(self, case: Case) -> Answer:
         """Return the answer to a case."""
-        answer = self._answer_to(case.name)
+        node = question_of(case, "portable").node
+        answer = replace(self._answer_to(case.name), node=node)
         needs_valid = isinstance(case, DescriptorCase) and case.must_refuse
         if not needs_valid or answer.kind is AnswerKind.BROKEN:
             return answer

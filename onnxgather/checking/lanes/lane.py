@@ -83,6 +83,8 @@ class Answer(msgspec.Struct, frozen=True):
     again_in_range: Array | None = None
     """Beside `answers_in_range` on such a lane: the second output for indices of
     zero."""
+    node: str = ""
+    """As `Result.node`."""
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from onnxgather.checking.cases import (
+    GATHER_NODES,
     Case,
     NodeCase,
     smallest_case,
@@ -215,6 +216,7 @@ class ModelLane:
             substitute,
             library,
         )
+        answer = replace(answer, node=question.node)
         if substitute is not None:
             answer = replace(answer, given_as=substitute.given_as)
         if case.model is not None and library and answer.output is not None:
@@ -494,6 +496,12 @@ class Question(NamedTuple):
     """How many threads ONNX Runtime may use."""
     operators: Counter[str]
     """How often each operator is in the model."""
+
+    @property
+    def node(self) -> str:
+        """As `Result.node`."""
+        names = [name for name in self.operators if name in GATHER_NODES]
+        return " ".join(names)
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
+from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
@@ -28,6 +29,7 @@ from onnxgather.checking.lanes.lane import (
     feeds_of,
 )
 from onnxgather.checking.lanes.python import (
+    Question,
     interpreter,
     question_of,
     target_of_lane,
@@ -175,6 +177,10 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
+        return replace(self._answered(case, question), node=question.node)
+
+    def _answered(self, case: Case, question: Question) -> Answer:
+        """Have the runtime answer the question of a case."""
         feeds = feeds_of(case, question.inputs)
         must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
         try:

@@ -78,7 +78,7 @@ def case_of_finding(
             cases = [case for case in report.cases if case.evidence]
     named_cases = [(case.name, case) for case in cases]
     case = _chosen(where, name, named_cases, "listed in its $.cases")
-    return _rebuilt(case, where)
+    return rebuilt(case, where)
 
 
 def nothing_wrong(report: Report, name: str | None) -> bool:
@@ -126,7 +126,7 @@ def _gone_wrong(
     return pairs
 
 
-def _rebuilt(entry: CaseResult, where: str) -> Case:
+def rebuilt(entry: CaseResult, where: str) -> Case:
     """Return the case of an entry of a report; errors are as of `case_of_finding`."""
     where = f"{where}: case {shown(entry.name)}"
     evidence = entry.evidence

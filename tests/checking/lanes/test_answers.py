@@ -454,10 +454,8 @@ def test_judge_writes_every_report_and_offers_no_command_that_cannot_run(
     files = [f"--{kind}={tmp_path / kind}" for kind in kinds]
     code, out, err = outcome(*words, *files)
     assert (code, err.count("written: ")) == (1, 4)
-    assert (
-        "1 finding\n3 cases on 1 lane: 2 agree bit for bit, 1 had wrong elements."
-        in out
-    )
+    said = "1 finding\n3 cases on 1 lane: 2 agree bit for bit, 1 had wrong elements."
+    assert said in out
     assert "again:" not in out
     report = open_report(str(tmp_path / "json"))
     assert report.lanes[0].has_answers

@@ -208,6 +208,7 @@ def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         "CPUExecutionProvider must run a node, but none is left to run",
         how="folded",
         detail="none is left to run",
+        node="Gather",
     )
 
 
@@ -476,6 +477,7 @@ def test_an_answer_of_a_lane_whose_interpreter_is_not_there(tmp_path: Path) -> N
         reason,
         how=Breakdown.NOT_STARTED,
         detail="No such file or directory",
+        node="Gather",
     )
 
 
@@ -490,9 +492,11 @@ class InferenceSession(InferenceSession):
 """
     lane = stub(tmp_path, change)
     lane.start()
-    assert lane.answer(pair()) == Answer(AnswerKind.REFUSED, "no such type")
+    assert lane.answer(pair()) == Answer(
+        AnswerKind.REFUSED, "no such type", node="Gather"
+    )
     assert lane.answer(pair().wrapped_in()) == Answer(
-        AnswerKind.FAILED, "no memory", ("Gather",)
+        AnswerKind.FAILED, "no memory", ("Gather",), node="Gather"
     )
     lane.close()
 
@@ -610,7 +614,11 @@ def test_a_worker_that_breaks_the_protocol_costs_its_case(
     lie = f"lambda *_: ({answer}, b'')[:2]"
     nonsense = f"the worker answered what no worker answers: {detail}"
     expected = Answer(
-        AnswerKind.BROKEN, nonsense, how=Breakdown.NONSENSE, detail=detail
+        AnswerKind.BROKEN,
+        nonsense,
+        how=Breakdown.NONSENSE,
+        detail=detail,
+        node="Gather",
     )
     assert lied(tmp_path, lie) == expected
 
@@ -673,8 +681,9 @@ def test_an_ended_lane_starts_no_other_worker(tmp_path: Path) -> None:
     lane = stub(tmp_path)
     lane.start()
     lane.close()
-    ended = Answer(AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED)
-    assert lane.answer(pair()) == ended
+    assert lane.answer(pair()) == Answer(
+        AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED, node="Gather"
+    )
 
 
 def test_an_interruption_does_not_wait_for_a_hang(tmp_path: Path) -> None:

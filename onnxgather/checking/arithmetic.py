@@ -1,0 +1,402 @@
+"""How runtimes compute where they do not compute what ONNX says, in one table.
+
+A known difference names a row of the table. The model of a case, computed as the row
+says, gives the exact output that the known difference explains. Any other output is a
+finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, reduce
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from onnxgather.core.descriptors.arrays import Array
+
+Conversion = Literal["low-bits", "nearest"]
+"""What becomes of a number that the narrower type does not hold: its low bits, or the
+nearest number that the type holds."""
+
+Outside = Literal["zero", "address", "modulo", "clamp"]
+"""What a gather returns for an index that is not in the range of its axis.
+
+zero: zeros. address: what stands at the address that the index gives without a check,
+which may be outside the tensor. modulo: the element at the index modulo the size.
+clamp: the element at the nearest index.
+"""
+
+
+class GatherRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a gather of a runtime does with an index."""
+
+    outside: Outside
+    """What an index out of range gives."""
+    negative: Outside | Literal["from-the-end"] = "from-the-end"
+    """What an index gives that is negative and in range. ONNX counts it from the
+    end."""
+
+
+class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a runtime computes; what a field leaves out is as ONNX says."""
+
+    gathers: Mapping[str, GatherRule] = {}
+    """The rules of Gather, GatherElements and GatherND."""
+    holds: Mapping[str, str] = {}
+    """Data types, and those in which the runtime holds them, by numpy's names."""
+    inputs: Conversion = "low-bits"
+    """What becomes of a number of an input that the type does not hold."""
+    casts: Conversion = "low-bits"
+    """What becomes of a number in a Cast that the type does not hold."""
+    returns_held: bool = False
+    """Whether outputs have the type in which they are held."""
+    quiets_nans: bool = False
+    """Whether a signaling NaN becomes a quiet one where its type is held in another."""
+
+    def held(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the type in which a type is held."""
+        return np.dtype(self.holds.get(dtype.name, dtype.name))
+
+
+AS_ONNX_SAYS = GatherRule("zero")
+"""The rule of a gather that the table does not name; ONNX forbids an index out of
+range."""
+
+_PATTERNS = (0x5A, 0xA5)
+"""The bytes that stand for memory outside the tensor, in each of two computations."""
+
+
+@cache
+def arithmetics() -> Mapping[str, Arithmetic]:
+    """Return the table of how runtimes compute, by the names of its rows."""
+    path = files("onnxgather.checking").joinpath("arithmetic.json")
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Arithmetic])
+
+
+class Computed(NamedTuple):
+    """The output that a model has as a row of the table computes it."""
+
+    output: Array
+    is_unknown: Array
+    """Which elements are memory outside the tensor, and may be anything."""
+
+    def is_that_of(self, output: Array) -> bool:
+        """Return whether a lane's output is this one, where it is known."""
+        if (output.dtype, output.shape) != (self.output.dtype, self.output.shape):
+            return False
+        bits = f"V{output.itemsize}"
+        is_equal = _bits(output, bits) == _bits(self.output, bits)
+        return bool((is_equal | self.is_unknown).all())
+
+
+def _bits(array: Array, bits: str) -> Array:
+    return np.ascontiguousarray(array).view(bits).reshape(array.shape)
+
+
+def computed(
+    model: bytes, inputs: Mapping[str, Array], arithmetic: Arithmetic
+) -> Computed:
+    """Return the output of a model, computed as a row of the table says.
+
+    Args:
+        model: The serialized model of a lane.
+        inputs: Its inputs, by name.
+        arithmetic: The row.
+
+    Raises:
+        KeyError: The model has an operator that no lowering emits.
+    """
+    graph = onnx.load_model_from_string(model).graph
+    first, second = [
+        _output(graph, inputs, _Machine(arithmetic, pattern)) for pattern in _PATTERNS
+    ]
+    bits = f"V{first.itemsize}"
+    is_unknown = _bits(first, bits) != _bits(second, bits)
+    return Computed(first, is_unknown)
+
+
+class _Machine(NamedTuple):
+    """A runtime of the table, with a byte that fills the memory around tensors."""
+
+    arithmetic: Arithmetic
+    pattern: int
+
+    def held(self, array: Array, dtype: np.dtype[Any], how: Conversion) -> Array:
+        """Return an array in the type in which a type is held.
+
+        Args:
+            array: The array.
+            dtype: The type that the array is to have.
+            how: What becomes of a number that the type does not hold.
+        """
+        held = self.arithmetic.held(dtype)
+        if held == array.dtype:
+            return array
+        if how == "nearest" and held.kind in "iu":
+            return _nearest(array, held)
+        with np.errstate(all="ignore"):
+            converted = array.astype(held)
+        if self.arithmetic.quiets_nans and held.kind == "f":
+            return _quiet(converted)
+        return converted
+
+
+def _nearest(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return integers in another type; one that it lacks becomes its nearest."""
+    ends = np.iinfo(dtype)
+    numbers = array.astype(object)
+    return np.clip(numbers, ends.min, ends.max).astype(dtype)
+
+
+def _quiet(array: Array) -> Array:
+    """Return floats whose NaNs are quiet: the first bit of the fraction is set."""
+    bits = f"u{array.itemsize}"
+    fraction = np.finfo(array.dtype).nmant
+    quiet = array.view(bits) | np.array(1 << (fraction - 1), bits)
+    return np.where(np.isnan(array), quiet.view(array.dtype), array)
+
+
+def _output(
+    graph: onnx.GraphProto, inputs: Mapping[str, Array], machine: _Machine
+) -> Array:
+    """Return the output of a graph on a machine."""
+    values: dict[str, Array] = {"": np.empty(0)}
+    for name, array in inputs.items():
+        how = machine.arithmetic.inputs
+        values[name] = machine.held(array, array.dtype, how)
+    for initializer in graph.initializer:
+        array = numpy_helper.to_array(initializer)
+        how = machine.arithmetic.casts
+        values[initializer.name] = machine.held(array, array.dtype, how)
+    for node in graph.node:
+        operands = [values[name] for name in node.input]
+        values[node.output[0]] = _OPERATORS[node.op_type](machine, node, operands)
+    (output,) = graph.output
+    array = values[output.name]
+    if machine.arithmetic.returns_held:
+        return array
+    declared = output.type.tensor_type.elem_type
+    with np.errstate(all="ignore"):
+        return array.astype(onnx.helper.tensor_dtype_to_np_dtype(declared))
+
+
+_Operator = Callable[[_Machine, onnx.NodeProto, Sequence[Array]], Array]
+
+
+def _elementwise(function: Callable[..., Any]) -> _Operator:
+    """Return an operator that applies a function of numpy to its operands."""
+
+    def operator(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+        with np.errstate(all="ignore"):
+            if len(operands) > 2 and isinstance(function, np.ufunc):
+                return reduce(function, operands)
+            return function(*operands)
+
+    return operator
+
+
+def _number(node: onnx.NodeProto, name: str, default: int) -> int:
+    """Return an attribute of a node that is an integer."""
+    for attribute in node.attribute:
+        if attribute.name == name:
+            return attribute.i
+    return default
+
+
+def _cast(machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(_number(node, "to", 0))
+    return machine.held(operands[0], dtype, machine.arithmetic.casts)
+
+
+def _clip(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    array, *ends = operands
+    low, high = [None if not end.size else end for end in (*ends, np.empty(0))[:2]]
+    return np.clip(array, low, high)
+
+
+def _reshape(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    array, sizes = operands
+    return array.reshape([int(size) for size in sizes])
+
+
+def _expand(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    array, sizes = operands
+    wanted = [int(size) for size in sizes]
+    return np.broadcast_to(array, np.broadcast_shapes(array.shape, wanted))
+
+
+def _concat(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    return np.concatenate(operands, _number(node, "axis", 0))
+
+
+def _reduce_sum(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    array, axes = operands
+    keeps = bool(_number(node, "keepdims", 1))
+    along = tuple(int(axis) for axis in axes)
+    return array.sum(axis=along, keepdims=keeps, dtype=array.dtype)
+
+
+def _scatter(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+    array, indices, updates = operands
+    result = array.copy()
+    axis = _number(node, "axis", 0)
+    np.put_along_axis(result, indices.astype(np.int64), updates, axis)
+    return result
+
+
+def _gather(
+    machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]
+) -> Array:
+    data, indices = operands
+    axis = _number(node, "axis", 0) % data.ndim
+    # The output has the sizes of the indices in place of the axis.
+    sizes = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
+    strides = _strides(data.shape)
+    grid = np.indices(sizes, np.int64)
+    others = [*grid[:axis], *grid[axis + indices.ndim :]]
+    other_strides = [*strides[:axis], *strides[axis + 1 :]]
+    base = _offsets(others, other_strides, sizes)
+    position = tuple(grid[axis : axis + indices.ndim])
+    coordinates = np.broadcast_to(indices[position], sizes)
+    return _read(machine, node, data, base, [(coordinates, axis)])
+
+
+def _gather_elements(
+    machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]
+) -> Array:
+    data, indices = operands
+    axis = _number(node, "axis", 0) % data.ndim
+    strides = _strides(data.shape)
+    grid = list[Array](np.indices(indices.shape, np.int64))
+    del grid[axis]
+    other_strides = [*strides[:axis], *strides[axis + 1 :]]
+    base = _offsets(grid, other_strides, indices.shape)
+    return _read(machine, node, data, base, [(indices, axis)])
+
+
+def _gather_nd(
+    machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]
+) -> Array:
+    data, indices = operands
+    batches = _number(node, "batch_dims", 0)
+    length = indices.shape[-1]
+    rows = indices.shape[:-1]
+    sizes = (*rows, *data.shape[batches + length :])
+    strides = _strides(data.shape)
+    grid = np.indices(sizes, np.int64)
+    others = [*grid[:batches], *grid[len(rows) :]]
+    other_strides = [*strides[:batches], *strides[batches + length :]]
+    base = _offsets(others, other_strides, sizes)
+    position = tuple(grid[: len(rows)])
+    coordinates: list[tuple[Array, int]] = []
+    for place in range(length):
+        coordinate = np.broadcast_to(indices[..., place][position], sizes)
+        coordinates.append((coordinate, batches + place))
+    return _read(machine, node, data, base, coordinates)
+
+
+def _strides(sizes: Sequence[int]) -> list[int]:
+    """Return how many elements lie between neighbours along each axis."""
+    strides = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return strides[: len(sizes)]
+
+
+def _offsets(
+    grid: Sequence[Array], strides: Sequence[int], sizes: Sequence[int]
+) -> Array:
+    """Return the offsets of the elements of an output, but for those of the indices."""
+    offsets = np.zeros(sizes, np.int64)
+    for coordinates, stride in zip(grid, strides, strict=True):
+        offsets += coordinates * stride
+    return offsets
+
+
+def _read(
+    machine: _Machine,
+    node: onnx.NodeProto,
+    data: Array,
+    base: Array,
+    coordinates: Sequence[tuple[Array, int]],
+) -> Array:
+    """Return the elements that a gather of the machine reads.
+
+    Args:
+        machine: The machine.
+        node: The gather.
+        data: The data.
+        base: The offset of each element of the output, without the indices.
+        coordinates: The indices of each element, each with the axis that it counts.
+    """
+    rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
+    strides = _strides(data.shape)
+    offsets = base.copy()
+    is_zero = np.zeros(base.shape, bool)
+    for values, axis in coordinates:
+        size = data.shape[axis]
+        index = values.astype(np.int64)
+        is_negative = (index < 0) & (index >= -size)
+        is_outside = (index < -size) | (index >= size)
+        for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
+            if how == "zero":
+                is_zero |= chosen
+            elif how != "address":
+                index = np.where(chosen, _MEANT[how](index, size), index)
+        offsets += index * strides[axis]
+    is_beyond = (offsets < 0) | (offsets >= data.size)
+    zero = np.zeros((), data.dtype)
+    if not data.size:
+        return np.broadcast_to(zero, offsets.shape).copy()
+    output = data.reshape(-1)[np.where(is_beyond, 0, offsets)]
+    beyond = np.frombuffer(bytes([machine.pattern] * data.itemsize), data.dtype)[0]
+    output = np.where(is_beyond, beyond, output)
+    return np.where(is_zero, zero, output)
+
+
+def _from_the_end(index: Array, size: int) -> Array:
+    return index + size
+
+
+def _modulo(index: Array, size: int) -> Array:
+    return index % max(size, 1)
+
+
+def _clamp(index: Array, size: int) -> Array:
+    return np.clip(index, 0, max(size - 1, 0))
+
+
+_MEANT: Mapping[str, Callable[[Array, int], Array]] = {
+    "from-the-end": _from_the_end,
+    "modulo": _modulo,
+    "clamp": _clamp,
+}
+"""The index that a runtime reads in place of one that is negative or out of range."""
+
+_OPERATORS: Mapping[str, _Operator] = {
+    "Add": _elementwise(np.add),
+    "Cast": _cast,
+    "Clip": _clip,
+    "Concat": _concat,
+    "Equal": _elementwise(np.equal),
+    "Expand": _expand,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
+    "Less": _elementwise(np.less),
+    "Max": _elementwise(np.maximum),
+    "Min": _elementwise(np.minimum),
+    "Mul": _elementwise(np.multiply),
+    "Not": _elementwise(np.logical_not),
+    "Or": _elementwise(np.logical_or),
+    "ReduceSum": _reduce_sum,
+    "Reshape": _reshape,
+    "ScatterElements": _scatter,
+    "Where": _elementwise(np.where),
+}
+"""The operators that a lowering emits."""

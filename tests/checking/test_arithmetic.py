@@ -1,0 +1,142 @@
+"""The output of a model as a faulty runtime computes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from onnxgather.checking.arithmetic import Arithmetic, Computed, computed
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.corpus import built_in_cases
+from onnxgather.checking.lanes.python import question_of
+from onnxgather.checking.node_models import bare_model
+from onnxgather.core.descriptors.arrays import Array
+
+DATA = np.arange(10, 22, dtype=np.float32).reshape(3, 4)
+
+
+def of_node(
+    operator: str,
+    indices: Any,
+    row: dict[str, Any],
+    data: Array = DATA,
+    options: dict[str, int] | None = None,
+) -> Computed:
+    """Return what a row of the table computes for a node alone."""
+    array = np.asarray(indices, np.int64)
+    model = bare_model(operator, options or {}, data, array, ()).SerializeToString()
+    inputs = {"InputTensor": data, "IndicesTensor": array}
+    return computed(model, inputs, msgspec.convert(row, Arithmetic))
+
+
+def test_what_computes_as_onnx_says_computes_the_corpus() -> None:
+    count = 0
+    for number, case in enumerate(built_in_cases()):
+        is_a_part = number % 5 == 0 and isinstance(case, DescriptorCase)
+        if not is_a_part or case.must_refuse:
+            continue
+        expected = case.expected()
+        assert not isinstance(expected, str)
+        for target in ("portable", "webgpu"):
+            question = question_of(case, target)
+            found = computed(question.model, question.inputs, Arithmetic())
+            assert found.is_that_of(expected), case.name
+            assert not found.is_unknown.any()
+        count += 1
+    assert count > 200
+
+
+RULES = """\
+{"outside": "zero"} | 1 9 -1 -9 | 14 0 18 0
+{"outside": "clamp"} | 1 9 -1 -9 | 14 18 18 10
+{"outside": "modulo"} | 1 4 -1 -4 | 14 14 18 18
+{"outside": "zero", "negative": "zero"} | 1 9 -1 -9 | 14 0 0 0
+{"outside": "clamp", "negative": "clamp"} | 1 9 -1 -9 | 14 18 10 10
+"""
+
+
+@pytest.mark.parametrize("row", RULES.splitlines())
+@pytest.mark.parametrize("operator", ["Gather", "GatherElements", "GatherND"])
+def test_each_rule_of_an_index(operator: str, row: str) -> None:
+    rule, indices, expected = row.split(" | ")
+    column = DATA[:, 0].copy()
+    array = [int(word) for word in indices.split()]
+    shaped = [[index] for index in array] if operator == "GatherND" else array
+    arithmetic = {"gathers": {operator: msgspec.json.decode(rule)}}
+    found = of_node(operator, shaped, arithmetic, column)
+    assert found.output.tolist() == [int(word) for word in expected.split()]
+
+
+ADDRESSES = """\
+Gather | 3 -1 | 0 | ? ? ? ? ? ? ? ?
+Gather | 2 5 | 1 | 12 15 16 19 20 ?
+GatherElements | 4 -1 | 1 | 14 ?
+GatherND | 0,6 1,-2 | 0 | 16 12
+GatherND | 0,-1 3,0 | 0 | ? ?
+"""
+"""Nodes whose indices nobody checks, and the elements; ? is memory outside the data."""
+
+
+@pytest.mark.parametrize("row", ADDRESSES.splitlines())
+def test_an_address_that_nobody_checks(row: str) -> None:
+    operator, text, number, expected = row.split(" | ")
+    indices = [[int(part) for part in word.split(",")] for word in text.split()]
+    array = np.array(indices)
+    options = {"batch_dims": 0}
+    if operator != "GatherND":
+        options = {"axis": int(number)}
+        array = array.T if operator == "GatherElements" else array[:, 0]
+    rule = {"outside": "address", "negative": "address"}
+    found = of_node(operator, array, {"gathers": {operator: rule}}, DATA, options)
+    words = [
+        "?" if is_unknown else f"{element:.0f}"
+        for element, is_unknown in zip(
+            found.output.flat, found.is_unknown.flat, strict=True
+        )
+    ]
+    assert words == expected.split()
+
+
+def test_what_is_known_must_be_so_and_what_is_outside_may_be_anything() -> None:
+    rule = {"outside": "address", "negative": "address"}
+    found = of_node("Gather", [2, 5], {"gathers": {"Gather": rule}}, DATA, {"axis": 1})
+    output = found.output.copy()
+    output[2, 1] = 1234
+    assert found.is_that_of(output)
+    output[0, 0] += 1
+    assert not found.is_that_of(output)
+    assert not found.is_that_of(found.output.astype(np.float64))
+    assert not found.is_that_of(found.output[:2])
+
+
+HELD = """\
+{"holds": {"int64": "int32"}} | int64 | 4294967297 -5 | 1 -5
+{"holds": {"int64": "int32"}, "inputs": "nearest"} | int64 | 4294967297 -5 | 2147483647 -5
+{"holds": {"float64": "float32"}} | float64 | 0.1 2 | 0.10000000149011612 2.0
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("row", HELD.splitlines())
+def test_a_type_that_is_held_in_another(row: str) -> None:
+    arithmetic, dtype, numbers, expected = row.split(" | ")
+    data = np.array([float(word) for word in numbers.split()]).astype(dtype)
+    found = of_node("Gather", [0, 1], msgspec.json.decode(arithmetic), data)
+    assert found.output.dtype == dtype
+    assert [str(element) for element in found.output.tolist()] == expected.split()
+
+
+def test_an_output_may_have_the_type_in_which_it_is_held() -> None:
+    row = {"holds": {"float16": "float32"}, "returns_held": True}
+    found = of_node("Gather", [1], row, np.array([1, 2], np.float16))
+    assert (found.output.dtype, found.output.tolist()) == (np.float32, [2.0])
+
+
+def test_a_signaling_nan_becomes_quiet() -> None:
+    data = np.array([0x7C01, 0xFE00, 0x3C00], np.uint16).view(np.float16)
+    row = {"holds": {"float16": "float32"}, "quiets_nans": True}
+    found = of_node("Gather", [0, 1, 2], row, data)
+    bits = found.output.view(np.uint16)
+    assert [f"{word:x}" for word in bits] == ["7e01", "fe00", "3c00"]
