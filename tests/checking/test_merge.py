@@ -247,7 +247,11 @@ def test_missing_shards_are_named_with_their_lanes() -> None:
         *(f"{k}/5 of openvino" for k in (1, 3, 4, 5)),
     ]
     assert merged.shard == "1/2, 2/5"
-    assert verdict(merged).headline == "Everything agrees (shard 1/2, 2/5 alone)"
+    assert verdict(merged) == (
+        "Everything agrees (shard 1/2, 2/5 alone)",
+        "5 cases, each on some of 2 lanes: 5 agree bit for bit.",
+        "open",
+    )
 
 
 def test_a_case_has_the_arrays_of_all_reports() -> None:

@@ -1,7 +1,7 @@
 // The matrix: a row for each lane, the worst first, and below it rows for groups of cases.
 
 import { countOf, report } from "../../core/output/data.mjs";
-import { counted, linked, make, visible } from "../../core/output/dom.mjs";
+import { linked, make, visible } from "../../core/output/dom.mjs";
 import { caseDetails, smallestSummary } from "./case.mjs";
 import { cases, groups } from "./cases.mjs";
 import { filters } from "./filters.mjs";

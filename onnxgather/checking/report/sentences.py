@@ -265,6 +265,9 @@ def _numbers(
     cases = number_of(len(report.cases), "case")
     lanes = number_of(len(report.lanes), "lane")
     text = f"{cases} on {lanes}"
+    # Case: reports of lanes that were asked other cases stand side by side.
+    if counts.total() < len(report.cases) * len(report.lanes):
+        text = f"{cases}, each on some of {lanes}"
     if parts:
         text += f": {', '.join(parts)}"
     return f"{text}."

@@ -516,7 +516,7 @@ def test_shards_of_answers_become_the_whole(
     assert open_report(merged).cases == open_report(whole).cases
     code, out, _ = outcome("report merge", *parts, "--known", known)
     assert code == 0
-    assert "\nNo new differences. Known: 1 had wrong elements\n" in out
+    assert "\nNo new differences. Known: 1 ended the process\n" in out
 
 
 def test_some_cases_alone_are_judged(words: list[str]) -> None:
