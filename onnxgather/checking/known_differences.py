@@ -9,10 +9,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, reduce
 from glob import escape
 from importlib.resources import files
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from packaging.version import InvalidVersion
 
 from onnxgather.checking.arithmetic import Computed, arithmetics, computed
 from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.judge import with_beside
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import question_of
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
@@ -416,9 +417,9 @@ def with_fixed(cases: Iterable[CaseResult]) -> list[CaseResult]:
     all_cases = list(cases)
     explaining: set[tuple[str, str | None]] = set()
     for case in all_cases:
-        for result in case.results:
-            if result.state == "KNOWN":
-                explaining.add((result.lane, result.known))
+        for run in chain.from_iterable(result.runs for result in case.results):
+            if run.state == "KNOWN":
+                explaining.add((run.lane, run.known))
     return [_with_fixed(case, explaining) for case in all_cases]
 
 
@@ -426,19 +427,24 @@ def _with_fixed(
     case: CaseResult, explaining: set[tuple[str, str | None]]
 ) -> CaseResult:
     """Return the results of a case, where some entries explain results of lanes."""
-    replace = msgspec.structs.replace
     results: list[Result] = []
     for result in case.results:
-        is_right = result.state in ("PASS", "FIXED") and result.known is not None
-        if is_right and (result.lane, result.known) in explaining:
-            result = replace(result, state="PASS", known=None, reason=None)
-        elif is_right:
-            reason = "passes, although it is a known difference"
-            result = replace(result, state="FIXED", reason=reason)
-        results.append(result)
+        runs = [_fixed(run, explaining) for run in result.runs]
+        results.append(reduce(with_beside, runs))
     if tuple(results) == case.results:
         return case
-    return replace(case, results=tuple(results))
+    return msgspec.structs.replace(case, results=tuple(results))
+
+
+def _fixed(run: Result, explaining: set[tuple[str, str | None]]) -> Result:
+    """Return a run that is FIXED if an entry is about it that explains no result."""
+    replace = msgspec.structs.replace
+    if run.state not in ("PASS", "FIXED") or run.known is None:
+        return run
+    if (run.lane, run.known) in explaining:
+        return replace(run, state="PASS", known=None, reason=None)
+    reason = "passes, although it is a known difference"
+    return replace(run, state="FIXED", reason=reason)
 
 
 class _Finding(NamedTuple):
@@ -468,10 +474,11 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     results_of: dict[_Finding, list[_Found]] = {}
     for case in report.cases:
         for lane, result in report.answers(case):
-            found = _Found(case, result, _digest_of(case, result))
-            finding = _finding(lane, found)
-            if finding is not None:
-                results_of.setdefault(finding, []).append(found)
+            for entry, run in case.runs_of(result):
+                found = _Found(entry, run, _digest_of(entry, run))
+                finding = _finding(lane, found)
+                if finding is not None:
+                    results_of.setdefault(finding, []).append(found)
     entries = [*before, *starmap(_entry, results_of.items())]
     entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
     return entries
@@ -487,12 +494,11 @@ class _Found(NamedTuple):
 
 def _digest_of(case: CaseResult, result: Result) -> str | None:
     """Return the digest of the output of a result; None if an entry cannot have it."""
-    if case.evidence is None or result.lane not in case.evidence.got:
-        return None
+    output = case.output_of(result.lane)
     # Case: another run returns something else.
     if result.unsteady or result.foreign_memory is not None:
         return None
-    return output_digest(case.evidence.got[result.lane].array())
+    return None if output is None else output_digest(output)
 
 
 def _finding(lane: LaneInfo, found: _Found) -> _Finding | None:
@@ -502,7 +508,7 @@ def _finding(lane: LaneInfo, found: _Found) -> _Finding | None:
     has_not_run = (
         result.state == "NOT-RUN"
         and lane.required
-        and result.kind is not ResultKind.NOT_STARTED
+        and result.kind not in (ResultKind.NOT_STARTED, ResultKind.UNPROVED)
     )
     if not (is_wrong or has_not_run):
         return None

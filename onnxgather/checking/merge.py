@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case
+from onnxgather.checking.cases import Case, case_beside
+from onnxgather.checking.judge import with_beside
 from onnxgather.checking.known_differences import Known, explained, with_fixed
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.repro.plan import rebuilt
-from onnxgather.checking.results import Blob, CaseResult, Report, Result
+from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
@@ -128,7 +130,11 @@ def _with_results(case: CaseResult, other: CaseResult, path: str) -> CaseResult:
     if evidence is None:
         evidence = evidence_of_other
     elif evidence_of_other is not None:
-        evidence = replace(evidence, got={**evidence.got, **evidence_of_other.got})
+        evidence = replace(
+            evidence,
+            got=evidence.got | evidence_of_other.got,
+            got_beside=evidence.got_beside | evidence_of_other.got_beside,
+        )
     return _with_evidence(
         replace(case, results=results, evidence=None, example=evidence)
     )
@@ -166,16 +172,10 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
     cases: list[CaseResult] = []
     for case in report.cases:
         results: list[Result] = []
-        case_itself: Case | CaseResult = case
-        got: Mapping[str, Blob] = {}
-        if case.evidence is not None:
-            case_itself = rebuilt(case, "the report")
-            got = case.evidence.got
         for lane, result in report.answers(case):
             # No known difference explains a lane that did not start.
-            if result.known is None and lane.not_run is None:
-                output = got[lane.name].array() if lane.name in got else None
-                result = explained(result, case_itself, lane, known, output)
+            if lane.not_run is None:
+                result = _with_known(result, case, lane, known)
             results.append(result)
         cases.append(replace(case, results=tuple(results)))
     return replace(report, cases=[*map(_with_evidence, with_fixed(cases))])
@@ -187,6 +187,24 @@ def _with_evidence(case: CaseResult) -> CaseResult:
     if any(result.state != "PASS" for result in case.results) and case.example:
         return replace(case, evidence=case.example, example=None)
     return case
+
+
+def _with_known(
+    result: Result, entry: CaseResult, lane: LaneInfo, known: Sequence[Known]
+) -> Result:
+    """Return a result whose runs known differences explain."""
+    cases: list[Case | CaseResult | None] = [entry, entry.beside]
+    if entry.evidence is not None:
+        case = rebuilt(entry, "the report")
+        cases = [case, case_beside(case)]
+    runs: list[Result] = []
+    for case, (facts, run) in zip(cases, entry.runs_of(result), strict=False):
+        # No known difference explains a refusal that proves nothing.
+        is_open = run.known is None and run.kind is not ResultKind.UNPROVED
+        if case is not None and is_open:
+            run = explained(run, case, lane, known, facts.output_of(lane.name))
+        runs.append(run)
+    return reduce(with_beside, runs)
 
 
 def _distinct(items: Iterable[T]) -> list[T]:

@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 import msgspec
-import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.cases import Case, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
@@ -57,9 +56,6 @@ class Answer(msgspec.Struct, frozen=True):
     """The operators that ran, by the runtime's own node assignment."""
     output: Array | None = None
     """Of RAN: the output."""
-    answers_in_range: Array | None = None
-    """Of RAN and FAILED where the case must be refused: the output for indices of zero,
-    as proof that the lane does not refuse everything."""
     how: NotRunKind | Breakdown | None = None
     """Of NOT_RUN: why; None where the lane runs no such case. Of BROKEN: in which
     way."""
@@ -80,9 +76,6 @@ class Answer(msgspec.Struct, frozen=True):
     again: Array | None = None
     """Of RAN on a lane that runs each case twice, over other free memory: the second
     output."""
-    again_in_range: Array | None = None
-    """Beside `answers_in_range` on such a lane: the second output for indices of
-    zero."""
     node: str = ""
     """As `Result.node`."""
 
@@ -90,17 +83,6 @@ class Answer(msgspec.Struct, frozen=True):
     def none(cls, error: NoAnswerError) -> Answer:
         """Return the answer of a lane whose program gave no answer."""
         return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
-
-
-def feeds_of(case: Case, inputs: dict[str, Array]) -> list[dict[str, Array]]:
-    """Return the inputs of each run of a case; the last are those of the case."""
-    feeds = [inputs]
-    # A refusal counts only beside an output for valid indices.
-    if isinstance(case, DescriptorCase) and case.must_refuse:
-        _, indices_name, *_ = inputs
-        zeros = np.zeros_like(case.indices)
-        feeds.insert(0, {**inputs, indices_name: zeros})
-    return feeds
 
 
 def beyond_descriptors(case: Case) -> str | None:

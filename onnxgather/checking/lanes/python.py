@@ -27,7 +27,6 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
-    feeds_of,
 )
 from onnxgather.checking.lanes.webnn import (
     given_to_webnn,
@@ -210,7 +209,7 @@ class ModelLane:
             )
         answer = self.run(
             question.model,
-            feeds_of(case, question.inputs),
+            question.inputs,
             question.threads,
             question.operators,
             substitute,
@@ -228,9 +227,7 @@ class ModelLane:
 
         The body runs where our library is not registered.
         """
-        body = self.run(
-            question.model, feeds_of(case, question.inputs), question.threads
-        )
+        body = self.run(question.model, question.inputs, question.threads)
         expected = case.expected()
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
@@ -245,28 +242,28 @@ class ModelLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         try:
-            module, feeds = given_to_webnn(case)
+            module, inputs = given_to_webnn(case)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        answer = self.run(module, feeds)
+        answer = self.run(module, inputs)
         answer = with_own_type(answer, case.descriptor.output_tensor)
         return replace(answer, of_descriptor=case.runs_file)
 
     def run(
         self,
         model: bytes,
-        feeds: Sequence[Mapping[str, Array]],
+        inputs: Mapping[str, Array],
         threads: int = 0,
         sent: Counter[str] | None = None,
         substitute: Substitute | None = None,
         library: str | None = None,
     ) -> Answer:
-        """Have the worker run a model on each of several sets of inputs.
+        """Have the worker run a model.
 
         Args:
             model: The serialized model, which has one output; or the module of a WebNN
                 program, whose output is bytes.
-            feeds: The sets of inputs; the answer's output is that of the last.
+            inputs: The inputs, by their names.
             threads: How many threads ONNX Runtime may use; 0 means one per core.
             sent: How often each operator is in the model; None if any may have run.
             substitute: What the model computes in place of the gather of the inputs.
@@ -279,11 +276,11 @@ class ModelLane:
         }
         if library:
             session["operators"] = library
-        feeds_of_model = feeds
+        feeds: Sequence[Mapping[str, Array]] = [inputs]
         if substitute is not None:
-            feeds_of_model = substitute.feeds(feeds)
+            feeds = substitute.feeds(feeds)
         try:
-            ran = self._worker.run(model, session, feeds_of_model, sent)
+            ran = self._worker.run(model, session, feeds, sent)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotRunError as error:
@@ -298,14 +295,10 @@ class ModelLane:
         outputs = ran.outputs
         if substitute is not None:
             outputs = substitute.outputs(outputs)
-        # Of two outputs the first is that for valid indices; a text is an error.
-        output = outputs[-1]
-        in_range = None
-        if len(feeds) > 1 and not isinstance(outputs[0], str):
-            in_range = outputs[0]
-        if isinstance(output, str):
-            return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=in_range)
-        return Answer(AnswerKind.RAN, None, nodes, output, in_range)
+        (output,) = outputs
+        if isinstance(output, str):  # the run failed
+            return Answer(AnswerKind.FAILED, output, nodes)
+        return Answer(AnswerKind.RAN, None, nodes, output)
 
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""

@@ -23,14 +23,17 @@ function readResult(result) {
     lane: result.lane,
     number: report.lanes.findIndex((lane) => lane.name === result.lane),
     state: result.state,
-    severity: result.severity ?? "agrees",
+    severity: result.severity,
     words: result.words,
     cause: result.cause,
-    reason: result.reason,
-    nodes: [result.nodes?.join(", "), ...result.remarks].filter(Boolean).join("; "),
-    known: result.known,
-    found: result.found,
-    source: result.first?.source,
+    runs: result.runs.map((run) => ({
+      inputs: run.inputs,
+      reason: run.reason,
+      nodes: [run.nodes?.join(", "), ...result.remarks].filter(Boolean).join("; "),
+      known: run.known,
+      found: run.found,
+      source: run.first?.source,
+    })),
   };
 }
 

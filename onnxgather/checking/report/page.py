@@ -23,12 +23,13 @@ from onnxgather.checking.report.matrix import (
 )
 from onnxgather.checking.report.sentences import (
     Cause,
+    NamedRun,
     again,
     causes,
     lane_again,
     models_ran,
+    runs_to_explain,
     verdict,
-    why,
 )
 from onnxgather.checking.results import CaseResult, Evidence, Report, Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, differing
@@ -119,7 +120,7 @@ def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
         "severity": cause.first.severity,
         "lane": report.number_of(cause.first),
         "words": result_words(cause.first),
-        "why": why(cause.first),
+        "why": cause.why(report),
     }
 
 
@@ -139,12 +140,15 @@ def _packed_data(
             cause_numbers[case, cause.first.lane] = number
     detail_numbers = {case: number for number, case in enumerate(with_details)}
     group_numbers: dict[CaseGroup, int] = {}
-    result_numbers: dict[tuple[Result, int | None], int] = {}
+    # Cases of one lane share what the page says of them.
+    result_numbers: dict[tuple[Result, tuple[NamedRun, ...], int | None], int] = {}
     rows: list[list[Any]] = []
     for number, (case, group) in enumerate(zip(report.cases, groups, strict=True)):
         numbers: list[int] = []
         for result in case.results:
-            key = (result, cause_numbers.get((number, result.lane)))
+            cause_number = cause_numbers.get((number, result.lane))
+            runs = tuple(runs_to_explain(case, result))
+            key = (result, runs, cause_number)
             numbers.append(result_numbers.setdefault(key, len(result_numbers)))
         origin = [case.file, case.command, case.dispatchable]
         evidence = case.evidence or case.example
@@ -165,13 +169,17 @@ def _packed_data(
             ]
         )
     results: list[dict[str, Any]] = []
-    for result, cause_number in result_numbers:
+    for result, runs, cause_number in result_numbers:
         facts = {
+            "lane": result.lane,
+            "state": result.state,
+            "severity": result.severity,
             "words": result_words(result),
             "remarks": result.remarks,
             "cause": cause_number,
+            "runs": [{**to_builtins(run.result), "inputs": run.inputs} for run in runs],
         }
-        results.append(to_builtins(result) | facts)
+        results.append(facts)
     return {"groups": list(group_numbers), "results": results, "cases": rows}
 
 

@@ -103,10 +103,10 @@ def trial_of_program(case: DescriptorCase) -> Trial:
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
-    module, feeds = given_to_webnn(case)
+    module, inputs = given_to_webnn(case)
     answer = case.expected()
     expected = None if isinstance(answer, str) else answer
-    question = Question(module, feeds[-1], 0, Counter())
+    question = Question(module, inputs, 0, Counter())
     return Trial(question, expected, is_program=True)
 
 

@@ -368,8 +368,12 @@ def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
 
 
 def line(error: BaseException) -> str:
-    """Return the message of an error of ONNX Runtime on one line."""
-    return " ".join(str(error).split())[:LONGEST_MESSAGE]
+    """Return the message of an error of ONNX Runtime on one line.
+
+    Bytes that are no UTF-8 are escaped, as no answer in JSON has them.
+    """
+    text = str(error).encode(errors="backslashreplace").decode()
+    return " ".join(text.split())[:LONGEST_MESSAGE]
 
 
 def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:
