@@ -46,19 +46,19 @@ function entryOf(name, group, lane) {
 /** Return entries with the worst first; of two that are as bad, that with more of it. */
 function inOrder(entries) {
   const countOfWorst = ({ found, rank }) => found.filter((one) => one.rank === rank).length;
-  return entries
-    .filter(({ found, lane }) => found.length || lane?.not_run !== undefined)
-    .sort((a, b) => a.rank - b.rank || countOfWorst(b) - countOfWorst(a));
+  return entries.sort((a, b) => a.rank - b.rank || countOfWorst(b) - countOfWorst(a));
 }
 
 /** Return the entries of the rows below that of an entry: those of its groups, or of its lanes. */
 function entriesBelow({ group, lane }) {
-  // Case: a group on all lanes, which is compared there.
+  let entries;
+  // Case: a group on all lanes, which are compared there.
   if (!lane && group.key) {
     const started = lanes.filter((one) => one.not_run === undefined);
-    return inOrder(started.map((one) => entryOf(one.name, group, one)));
-  }
-  return inOrder([...group.parts.values()].map((part) => entryOf(part.name, part, lane)));
+    entries = started.map((one) => entryOf(one.name, group, one));
+  } else entries = [...group.parts.values()].map((part) => entryOf(part.name, part, lane));
+  // A lane need not have been asked each case.
+  return inOrder(entries.filter(({ found }) => found.length));
 }
 
 function rowOf(entry, depth) {
