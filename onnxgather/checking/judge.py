@@ -91,7 +91,7 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         info,
         kind,
         nodes=answer.nodes,
-        node=answer.node,
+        gathers=answer.gathers,
         given_as=answer.given_as,
         of_descriptor=answer.of_descriptor,
         by_directml=answer.by_directml,

@@ -38,9 +38,9 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
 
     Reports of the same lanes are of shards of one check, or of other cases. Reports of
     other lanes stand side by side: a case has the results of all lanes that were asked.
-    A lane of several reports must agree in provider, versions and target, as a result
-    stands for what its lane says of itself. If shards are missing, `shard` of the
-    report names those that are there.
+    A lane of several reports must agree in provider, versions, target and options, as a
+    result stands for what its lane says of itself. If shards are missing, `shard` of
+    the report names those that are there.
 
     Args:
         reports: The reports, at least one, each behind its file.
@@ -310,7 +310,7 @@ def _lane(parts: Sequence[_Part], name: str) -> LaneInfo:
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.
-        fields = ("provider", "versions", "target")
+        fields = ("provider", "versions", "target", "provider_options")
         if lane.not_run:
             fields = ("provider",)
         for field in fields:

@@ -251,9 +251,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     those of the case."""
     severity: Severity = Severity.AGREES
     """What the result means to those who run models. It follows from the other keys."""
-    node: str = ""
-    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
-    empty where it runs no ONNX model."""
+    gathers: tuple[str, ...] = ()
+    """ONNX's names of the gathers in the model that the lane was given, such as
+    GatherND; empty where it runs no ONNX model."""
 
     def __post_init__(self) -> None:
         severity = _SEVERITIES[self.kind]

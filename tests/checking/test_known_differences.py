@@ -275,7 +275,7 @@ def test_findings_with_foreign_memory_get_an_entry_of_their_own() -> None:
     assert explained(foreign, asked, lane, entries, None).state == "KNOWN"
 
 
-@pytest.mark.parametrize("name", ["openvino", "web-wasm", "OpenCV"])
+@pytest.mark.parametrize("name", ["openvino", "web-wasm", "Open CV"])
 def test_a_known_difference_has_a_full_name(name: str) -> None:
     with pytest.raises(ValueError, match="full name") as caught:
         structs.replace(KNOWN, provider=name)
@@ -283,6 +283,14 @@ def test_a_known_difference_has_a_full_name(name: str) -> None:
         "provider must be a full name such as CPUExecutionProvider, DirectML.dll or"
         f" opencv, got {name!r}"
     )
+
+
+def test_a_known_difference_of_a_plugin_is_of_the_version_of_its_library() -> None:
+    versions = {"onnxruntime": "1.30.0", "My-EP": "0.2.0+build.79"}
+    lane = LaneInfo("mine", "My-EP", versions, plugin="libmine.so")
+    known = structs.replace(KNOWN, provider="My-EP", versions=">=0.2,<0.3")
+    assert known.is_about(case(0, 7), lane)
+    assert not structs.replace(known, versions=">=1").is_about(case(0, 7), lane)
 
 
 def test_a_known_difference_of_a_software_device_is_about_no_other_device() -> None:

@@ -28,6 +28,7 @@ from onnxgather.checking.report.sentences import (
     causes,
     lane_again,
     models_ran,
+    options_again,
     runs_to_explain,
     verdict,
 )
@@ -326,7 +327,7 @@ def _repro_commands(report: Report, case: CaseResult) -> list[str]:
         if not result.is_wrong or lane.target is None:
             continue
         words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
-        words += ["--lane", lane_again(lane), "-o", "repro"]
+        words += ["--lane", lane_again(lane), *options_again(lane), "-o", "repro"]
         commands.append(shlex.join(words))
     return commands
 
