@@ -27,7 +27,7 @@ from onnxgather.core.output import result_states
 
 SCHEMA = Path(results.__file__).with_name("report.schema.json")
 
-MODULES = (cases, child, worker, lane, results, known_differences)
+MODULES = (cases, child, worker, lane, results, known_differences, result_states)
 
 CLASSES: dict[str, Any] = {
     name: value for module in MODULES for name, value in vars(module).items()

@@ -331,8 +331,13 @@ def examine(
     timeout: float = CASE_TIMEOUT,
     adapters: Mapping[str, str] = {},
     provider_options: Mapping[str, Mapping[str, str]] = {},
+    environments: Mapping[str, str] = {},
 ) -> Checkup:
-    """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
+    """Examine all lanes of this machine.
+
+    They are the providers that this environment's ONNX Runtime lists, the other
+    runtimes that it has, the lanes that scripts of onnxgather set up, and what the
+    arguments name.
 
     With plugins only the lanes that are named are tried.
 
@@ -345,6 +350,8 @@ def examine(
         timeout: Seconds that an environment, and then each gather, may take.
         adapters: The files of adapters of one's own, by the names of their lanes.
         provider_options: As of `open_lanes`.
+        environments: The interpreters of other environments, by labels. All that they
+            have are lanes; the label tells a lane from one of the same name.
 
     Raises:
         ProviderError: The name of a lane is no provider's.
@@ -376,21 +383,26 @@ def examine(
             provider_options=provider_options,
         )
 
-    if plugins:
-        own = look_at(python, timeout)
-    else:
-        own = examine_environment(python, timeout, named)
+    own = look_at(python, timeout)
+    if not plugins:
+        own = _with_lanes(own, timeout, named)
     tried = {python: [*own.providers]}
     for lane in lanes:
         tried.setdefault(lane.place, []).append(_tried(lane))
-    environments: list[Environment] = []
+    examined: list[Environment] = []
+    taken = set[str]()
     for place, providers in tried.items():
         environment = own
         if place != python:
             environment = _environment(place, providers[0].info, timeout)
-        environments.append(replace(environment, providers=tuple(providers)))
+        examined.append(replace(environment, providers=tuple(providers)))
+        taken.update(one.info.name for one in providers)
+    for label, place in environments.items():
+        environment = _with_lanes(look_at(place, timeout), timeout, (), label, taken)
+        examined.append(environment)
+        taken.update(one.info.name for one in environment.providers)
 
-    of_environments = [each.findings() for each in environments]
+    of_environments = [each.findings() for each in examined]
     findings = [*chain.from_iterable(of_environments)]
     kernels = ""
     # Another interpreter has kernels of its own, which are not asked.
@@ -399,30 +411,40 @@ def examine(
         if are_broken:
             findings.append(Finding(f"native kernels: {kernels}"))
     exit_code = NOT_RUN
-    if any(each.runs for each in chain.from_iterable(tried.values())):
+    if any(one.runs for each in examined for one in each.providers):
         exit_code = FINDINGS if findings else GOOD
     return Checkup(
-        VERSION, MACHINE, tuple(environments), tuple(findings), exit_code, kernels
+        VERSION, MACHINE, tuple(examined), tuple(findings), exit_code, kernels
     )
 
 
-def examine_environment(
-    python: str, timeout: float = CASE_TIMEOUT, named: Collection[str] = ()
+def _with_lanes(
+    environment: Environment,
+    timeout: float,
+    named: Collection[str] = (),
+    label: str = "",
+    taken: Collection[str] = (),
 ) -> Environment:
-    """Return the environment of an interpreter, after trying the lanes that it has.
+    """Return a Python environment, after trying the lanes that it has.
 
     Args:
-        python: The interpreter.
-        timeout: Seconds that the environment, and then each gather, may take.
+        environment: The environment.
+        timeout: Seconds that each gather may take.
         named: The lanes that are not tried, without labels.
+        label: The label of a lane whose name is taken; empty for this environment.
+        taken: The names of the lanes before.
     """
-    environment = look_at(python, timeout)
     names = lanes_installed(environment.listed, environment.runtimes, named)
     # Without any lane, that of the CPU says why nothing starts.
-    if not environment.listed and not named:
+    if label:
+        # Case: onnx alone is there for its evaluator.
+        names = names or [*environment.runtimes] or ["cpu"]
+    elif not environment.listed and not named:
         names.insert(0, "cpu")
     if not names:
         return environment
+    names = [f"{name}@{label}" if name in taken else name for name in names]
+    python = environment.python
     lanes = open_lanes(names, dict.fromkeys(names, python), timeout=timeout)
     tried = tuple(map(_tried, lanes))
     return replace(environment, providers=tried)

@@ -484,7 +484,7 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     """
     results_of: dict[_Finding, list[_Found]] = {}
     for case in report.cases:
-        for lane, result in zip(report.lanes, case.results, strict=True):
+        for lane, result in report.answers(case):
             for entry, run in case.runs_of(result):
                 found = _Found(entry, run, _digest_of(entry, run))
                 finding = _finding(lane, found)

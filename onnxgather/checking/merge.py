@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -36,7 +36,9 @@ class _Part(NamedTuple):
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     """Return one report from the reports of parts of a check, and the missing shards.
 
-    The lanes must agree in name, provider, versions, target and options, as a
+    Reports of the same lanes are of shards of one check, or of other cases. Reports of
+    other lanes stand side by side: a case has the results of all lanes that were asked.
+    A lane of several reports must agree in provider, versions, target and options, as a
     result stands for what its lane says of itself. If shards are missing, `shard` of
     the report names those that are there.
 
@@ -46,10 +48,26 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     Raises:
         FileFormatError: The reports are not of parts of one check.
     """
-    parts: list[_Part] = []
+    by_lanes: dict[tuple[str, ...], list[_Part]] = {}
     for path, report in reports:
         part = _Part(path, report, *_shard(path, report))
-        parts.append(part)
+        same_lanes = by_lanes.setdefault(tuple(lane.name for lane in report.lanes), [])
+        same_lanes.append(part)
+    wholes: list[_Part] = []
+    missing: list[str] = []
+    for lanes, parts in by_lanes.items():
+        whole, shards = _merge_shards(parts)
+        wholes.append(_Part(parts[0].path, whole, 0, 0))
+        of_lanes = f" of {', '.join(lanes)}" if len(by_lanes) > 1 else ""
+        missing += [f"{shard}{of_lanes}" for shard in shards]
+    if len(wholes) == 1:
+        return wholes[0].report, missing
+    return _side_by_side(wholes), missing
+
+
+def _merge_shards(parts: Sequence[_Part]) -> tuple[Report, list[str]]:
+    """Return one report from parts with the same lanes, and the missing shards."""
+    for part in parts:
         _check_same_check(part, parts[0])
     _check_apart(parts)
 
@@ -59,26 +77,87 @@ def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     shard = None
     if missing:
         shard = f"{','.join(map(str, sorted(present)))}/{count}"
+    planned = sum(part.report.planned for part in parts)
+    whole = _whole(parts, _cases_in_order(parts))
+    return replace(whole, planned=planned, shard=shard), missing
 
-    first = parts[0].report
+
+def _side_by_side(parts: Sequence[_Part]) -> Report:
+    """Return one report from reports of other lanes."""
+    cases: dict[Hashable, CaseResult] = {}
+    for part in parts:
+        _check_same_version(part, parts[0])
+        for case in part.report.cases:
+            key = _key(case)
+            if key in cases:
+                case = _with_results(cases[key], case, part.path)
+            cases[key] = case
+    whole = _whole(parts, [*cases.values()])
+    names = [lane.name for lane in whole.lanes]
+    sorted_cases: list[CaseResult] = []
+    for case in whole.cases:
+        results = sorted(case.results, key=lambda result: names.index(result.lane))
+        sorted_cases.append(replace(case, results=tuple(results)))
     every = [part.report for part in parts]
+    not_asked = sum(report.planned - len(report.cases) for report in every)
+    shards = _distinct(report.shard for report in every if report.shard)
+    return replace(
+        whole,
+        cases=sorted_cases,
+        planned=len(cases) + not_asked,
+        shard=", ".join(shards) or None,
+    )
+
+
+def _with_results(case: CaseResult, other: CaseResult, path: str) -> CaseResult:
+    """Return a case with the results of another report, too.
+
+    Args:
+        case: The case.
+        other: The same case on other lanes.
+        path: The file of the other report.
+    """
+    lanes = {result.lane for result in case.results}
+    twice = [result.lane for result in other.results if result.lane in lanes]
+    if twice:
+        raise FileFormatError(
+            f"{path}: case {shown(case.name)} must be in one report for lane"
+            f" {shown(twice[0])}, got two"
+        )
+    results = (*case.results, *other.results)
+    evidence = case.evidence or case.example
+    evidence_of_other = other.evidence or other.example
+    if evidence is None:
+        evidence = evidence_of_other
+    elif evidence_of_other is not None:
+        evidence = replace(
+            evidence,
+            got=evidence.got | evidence_of_other.got,
+            got_beside=evidence.got_beside | evidence_of_other.got_beside,
+        )
+    return _with_evidence(
+        replace(case, results=results, evidence=None, example=evidence)
+    )
+
+
+def _whole(parts: Sequence[_Part], cases: list[CaseResult]) -> Report:
+    """Return the report of all parts, but for what it says of shards."""
+    every = [part.report for part in parts]
+    names = _distinct(lane.name for report in every for lane in report.lanes)
     invalid = [item for report in every for item in report.invalid]
     unusable = [reason for report in every for reason in report.unusable]
-    whole = replace(
-        first,
+    return replace(
+        every[0],
         made=max(report.made for report in every),
         machine="; ".join(_distinct(report.machine for report in every)),
-        lanes=tuple(_lane(parts, number) for number in range(len(first.lanes))),
-        cases=with_fixed(_cases_in_order(parts)),
+        lanes=tuple(_lane(parts, name) for name in names),
+        cases=with_fixed(cases),
         invalid=_distinct(invalid),
         unusable=_distinct(unusable),
-        planned=sum(report.planned for report in every),
         interrupted=_first(report.interrupted for report in every),
         without_evidence=sum(report.without_evidence for report in every),
         maxfail=_first(report.maxfail for report in every),
-        shard=shard,
     )
-    return whole, missing
 
 
 def with_known(report: Report, known: Sequence[Known]) -> Report:
@@ -93,7 +172,7 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
     cases: list[CaseResult] = []
     for case in report.cases:
         results: list[Result] = []
-        for lane, result in zip(report.lanes, case.results, strict=True):
+        for lane, result in report.answers(case):
             # No known difference explains a lane that did not start.
             if lane.not_run is None:
                 result = _with_known(result, case, lane, known)
@@ -161,12 +240,20 @@ def _check_same_check(part: _Part, first: _Part) -> None:
             f" {shard.report.shard} in {shard.path} and no shard in {whole.path};"
             " run each with --shard"
         )
-    check_same = partial(_check_same, part.path, first.path)
-    check_same("the number of shards", part.shard_count, first.shard_count)
-    check_same("onnxgather", part.report.onnxgather, first.report.onnxgather)
-    names = [lane.name for lane in part.report.lanes]
-    first_names = [lane.name for lane in first.report.lanes]
-    check_same("the names of lanes", names, first_names)
+    what = "the number of shards"
+    _check_same(part.path, first.path, what, part.shard_count, first.shard_count)
+    _check_same_version(part, first)
+
+
+def _check_same_version(part: _Part, first: _Part) -> None:
+    """Check that two parts are of one version of onnxgather."""
+    versions = (part.report.onnxgather, first.report.onnxgather)
+    _check_same(part.path, first.path, "onnxgather", *versions)
+
+
+def _key(case: CaseResult) -> Hashable:
+    """Return what tells a case from all others."""
+    return case.name, case.wrapped, case.out_of_range
 
 
 def _check_apart(parts: Sequence[_Part]) -> None:
@@ -177,7 +264,7 @@ def _check_apart(parts: Sequence[_Part]) -> None:
         if part.shard:
             items[part.shard] = f"shard {part.report.shard}"
         for case in part.report.cases:
-            items[case.name, case.wrapped] = f"case {shown(case.name)}"
+            items[_key(case)] = f"case {shown(case.name)}"
         for key, what in items.items():
             if key in file_of:
                 raise FileFormatError(
@@ -211,9 +298,12 @@ def _shard(path: str, report: Report) -> tuple[int, int]:
     return parse_shard(f"{path}: $.shard", report.shard)
 
 
-def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
+def _lane(parts: Sequence[_Part], name: str) -> LaneInfo:
     """Return a lane of the whole check; it did not start if it failed in any part."""
-    lanes = [(part.path, part.report.lanes[number]) for part in parts]
+    lanes: list[tuple[str, LaneInfo]] = []
+    for part in parts:
+        of_name = [lane for lane in part.report.lanes if lane.name == name]
+        lanes += [(part.path, lane) for lane in of_name]
     started = [(path, lane) for path, lane in lanes if lane.not_run is None]
     model_path, model = (started or lanes)[0]
     devices: list[str] = []
@@ -229,7 +319,9 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
             _check_same(path, model_path, what, got, getattr(model, field))
         devices.extend(lane.devices)
         if lane.not_run and not_run is None:
-            not_run = f"{lane.not_run} (in {path})"
+            not_run = lane.not_run
+            if len(lanes) > 1:
+                not_run = f"{not_run} (in {path})"
     return replace(
         model,
         devices=tuple(_distinct(devices)),

@@ -77,11 +77,12 @@ def _check(path: str, report: Report) -> None:
     for number, case in enumerate(report.cases):
         where = f"{path}: $.cases[{number}]"
         lanes_of_results = [result.lane for result in case.results]
-        if lanes_of_results != lanes:
+        of_report = [lane for lane in lanes if lane in lanes_of_results]
+        if not of_report or lanes_of_results != of_report:
             raise FileFormatError(
                 f"{where}."
-                f"results must be of the report's lanes, {shown(lanes)}"
-                f", got {shown(lanes_of_results)}"
+                f"results must be of lanes of the report, {shown(lanes)}"
+                f", in their order, got {shown(lanes_of_results)}"
             )
         try:
             _check_evidence(case)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, name_beside
 from onnxgather.checking.lanes.lane import LaneInfo
@@ -30,7 +30,7 @@ from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import OutOfRange
-from onnxgather.core.output.result_states import State
+from onnxgather.core.output.result_states import SEVERITIES, Severity, State
 from onnxgather.core.public import public
 
 LARGEST_EXAMPLE = 2**9
@@ -95,6 +95,26 @@ class Returned(StrEnum):
     """Values that InputTensor does not have."""
     UNKNOWN = "unknown"
     """Anything; `got` is the data type and the shape of the output."""
+
+
+_SEVERITIES = {
+    ResultKind.SAME: Severity.AGREES,
+    ResultKind.REFUSED: Severity.AGREES,
+    ResultKind.ELEMENTS: Severity.WRONG_ELEMENTS,
+    ResultKind.DATA_TYPE: Severity.WRONG_ELEMENTS,
+    ResultKind.SHAPE: Severity.WRONG_ELEMENTS,
+    ResultKind.NOT_REFUSED: Severity.NOT_REFUSED,
+    ResultKind.FAILED: Severity.FAILS,
+    ResultKind.NOT_TAKEN: Severity.FAILS,
+    ResultKind.BROKEN: Severity.FAILS,
+    ResultKind.NOT_RUN: Severity.DECLINES,
+    ResultKind.NOT_STARTED: Severity.NOT_STARTED,
+    ResultKind.UNPROVED: Severity.DECLINES,
+}
+"""The severity of each kind of result, where nothing worse is known."""
+
+_ENDS = (Breakdown.DIED, Breakdown.EXITED, Breakdown.NO_ANSWER)
+"""The breakdowns in which a process ended."""
 
 
 class ForeignMemory(StrEnum):
@@ -234,9 +254,21 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
     those of the case."""
+    severity: Severity = Severity.AGREES
+    """What the result means to those who run models. It follows from the other keys."""
     gathers: tuple[str, ...] = ()
     """ONNX's names of the gathers in the model that the lane was given, such as
     GatherND; empty where it runs no ONNX model."""
+
+    def __post_init__(self) -> None:
+        severity = _SEVERITIES[self.kind]
+        if self.breakdown in _ENDS:
+            severity = Severity.ENDS_PROCESS
+        elif self.foreign_memory is not None or self.returned is Returned.FOREIGN:
+            severity = Severity.FOREIGN_MEMORY
+        if self.beside is not None:
+            severity = min(severity, self.beside.severity, key=[*Severity].index)
+        force_setattr(self, "severity", severity)
 
     @property
     def bare_rule(self) -> str:
@@ -264,21 +296,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
         return [itself, self.beside]
 
     @property
-    def deciding(self) -> Result:
-        """The run of which the state is that of the result."""
-        if self.alone is None or self.beside is None:
-            return self
-        return self.beside
-
-    @property
     def is_wrong(self) -> bool:
         """Whether the lane is wrong in a run, be it a known difference or not."""
         return any((run.found or run.state) in ("DIFF", "ERROR") for run in self.runs)
-
-    @property
-    def shows_foreign_memory(self) -> bool:
-        """Whether the output of a run shows memory that is not the model's."""
-        return any(run.foreign_memory is not None for run in self.runs)
 
 
 _ELEMENT_TYPES = {*ONNX_NAMES, *(row.numpy.name for row in TensorDataType)} - {"object"}
@@ -415,7 +435,8 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     in_range: bool
     """Whether every index is in range."""
     results: tuple[Result, ...]
-    """The results, one per lane, in the order of the report's lanes."""
+    """The results, in the order of the report's lanes; one for each lane that was asked
+    the case."""
     wrapped: bool = False
     """Whether the gather stands between two multiplications by one."""
     file: str | None = None
@@ -535,7 +556,8 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     planned: int = 0
     """How many cases were to run; without those of other shards."""
     shard: str | None = None
-    """Which part of all cases was to run: `2/8` is the second of eight parts."""
+    """Which part of all cases was to run: `2/8` is the second of eight parts. Where
+    lanes ran other parts, each of them, such as `1/3, 1/5`."""
     interrupted: str | None = None
     """The name of the signal that ended the check early, such as SIGTERM."""
     maxfail: int | None = None
@@ -546,14 +568,41 @@ class Report(msgspec.Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     no_known: bool = False
     """Whether the known differences of onnxgather were left out."""
 
+    @property
+    def results(self) -> list[Result]:
+        """All results."""
+        return [result for case in self.cases for result in case.results]
+
+    def number_of(self, result: Result) -> int:
+        """Return the number of a result's lane."""
+        return [lane.name for lane in self.lanes].index(result.lane)
+
+    def answers(self, case: CaseResult) -> list[tuple[LaneInfo, Result]]:
+        """Return the results of a case, each behind its lane."""
+        return [(self.lanes[self.number_of(one)], one) for one in case.results]
+
+    def of_lane(self, number: int) -> list[tuple[CaseResult, Result]]:
+        """Return the results of a lane, each behind its case."""
+        name = self.lanes[number].name
+        found: list[tuple[CaseResult, Result]] = []
+        for case in self.cases:
+            found += [(case, result) for result in case.results if result.lane == name]
+        return found
+
     def counts(self, lane: int) -> Counter[State]:
         """Return how many cases of a lane have each state."""
-        return Counter(case.results[lane].state for case in self.cases)
+        return Counter(result.state for _, result in self.of_lane(lane))
 
     def passed_by_directml(self, lane: int) -> int:
         """Return how many cases of a lane pass by DirectML's formula alone."""
-        results = [case.results[lane] for case in self.cases]
+        results = [result for _, result in self.of_lane(lane)]
         return sum(result.by_directml and result.state == "PASS" for result in results)
+
+
+def counts_by_severity(results: Iterable[Result]) -> dict[str, int]:
+    """Return how many results have each severity, by its words, the worst first."""
+    counts = Counter(result.severity for result in results)
+    return {SEVERITIES[one]: counts[one] for one in Severity if counts[one]}
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -664,7 +664,8 @@ lane_names = click.option(
     help=(
         f"Providers, with commas: {NAMES}; directml-dll is DirectML itself; cpu@windows"
         " is the CPU provider of ONNX Runtime for Windows; runtimes that are no"
-        f" provider: {', '.join(OTHER_RUNTIMES)}.  [default: cpu]"
+        f" provider: {', '.join(OTHER_RUNTIMES)}. `onnxgather doctor` lists those that"
+        " this machine has.  [default: cpu]"
     ),
 )
 required = name_option(

@@ -516,11 +516,13 @@ def report_command() -> None:
 def merge_command(
     files: tuple[str, ...], known_files: tuple[str, ...], outputs: Outputs
 ) -> int:
-    """Make one report of those that `check --shard K/N --json=FILE` wrote.
+    """Make one report of those that `check --json=FILE` wrote.
 
-    The lanes of all must agree in name, provider, versions, target and options. Where
-    shards are missing, the report of the others is written, and the exit code is 2.
-    Otherwise it is the exit code that the whole check would have had.
+    Reports of the same lanes are of shards, as --shard K/N writes them; lanes of other
+    reports stand beside them. A lane of several reports must agree in provider,
+    versions, target and options. Where shards are missing, the report of the others is
+    written, and the exit code is 2. Otherwise it is the exit code that the whole check
+    would have had.
     """
     from onnxgather.checking.merge import merge, with_known
     from onnxgather.checking.report_files import known_from, open_report

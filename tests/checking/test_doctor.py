@@ -852,6 +852,37 @@ def test_native_openvino_is_told_by_its_own_lane(home: Home, tmp_path: Path) -> 
     assert checkup.environments[1].runtimes == ("openvino-runtime",)
 
 
+@pytest.mark.slow
+def test_all_lanes_of_environments_with_labels_are_examined(
+    home: Home, tmp_path: Path
+) -> None:
+    bare = Home(tmp_path / "bare")
+    of_runtime = Home(tmp_path / "runtime")
+    of_runtime.write("tract/__init__.py", "")
+    evaluator = Home(tmp_path / "evaluator")
+    evaluator.write("onnx/__init__.py", "")
+    labels = {
+        "same": Home(tmp_path / "same").healthy().python,
+        "bare": bare.python,
+        "runtime": of_runtime.python,
+        "evaluator": evaluator.python,
+    }
+    checkup = examine(python=home.healthy().python, environments=labels)
+    found = [
+        (environment.python, [one.info.name for one in environment.providers])
+        for environment in checkup.environments
+    ]
+    # An environment of another runtime needs no lane of the CPU.
+    assert found == [
+        (home.python, ["cpu"]),
+        (labels["same"], ["cpu@same"]),
+        (bare.python, ["cpu@bare"]),
+        (of_runtime.python, ["tract"]),
+        (evaluator.python, ["onnx-reference"]),
+    ]
+    assert states(checkup, 1) == {"cpu@same": ALL}
+
+
 def test_runtimes_behind_adapters_are_tried(home: Home, tmp_path: Path) -> None:
     right = "gather = lambda data, indices: data[indices.reshape(3)].reshape(3)"
     change = f"""
@@ -926,15 +957,18 @@ CHECKUP = """
               "lane": "x",
               "state": "NOT-RUN",
               "kind": "not-run",
+              "severity": "declines",
               "reason": "it must run every node, but it sleeps"
             },
             "Mul GatherElements Mul": {
-              "lane": "x", "state": "ERROR", "kind": "broken", "reason": "oh"
+              "lane": "x", "state": "ERROR", "kind": "broken", "reason": "oh",
+              "severity": "fails"
             },
             "GatherND": {
               "lane": "x",
               "state": "DIFF",
               "kind": "shape",
+              "severity": "wrong-elements",
               "reason": "no",
               "nodes": ["GatherND"]
             }
@@ -951,7 +985,8 @@ CHECKUP = """
           "info": {"name": "ZExecutionProvider", "provider": "ZExecutionProvider"},
           "results": {
             "Gather": {
-              "lane": "x", "state": "NOT-RUN", "kind": "not-run", "reason": "b"
+              "lane": "x", "state": "NOT-RUN", "kind": "not-run", "reason": "b",
+              "severity": "declines"
             }
           }
         }

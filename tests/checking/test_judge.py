@@ -42,6 +42,7 @@ from onnxgather.checking.results import (
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
+from onnxgather.core.output.result_states import Severity
 
 
 def test_the_same_bytes_pass() -> None:
@@ -372,7 +373,7 @@ def test_foreign_memory_is_that_of_the_run_which_returned_it(is_beside: bool) ->
         None if is_beside else ForeignMemory.DIFFERS,
         ForeignMemory.DIFFERS if is_beside else None,
     ]
-    assert found.shows_foreign_memory
+    assert found.severity is Severity.FOREIGN_MEMORY
 
 
 def entry_for(kind: str, in_range: bool) -> Known:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from messages import message_of, rows_of
 from msgspec.structs import replace
@@ -27,7 +29,15 @@ from onnxgather.checking.known_differences import (
     ResultPattern,
 )
 from onnxgather.checking.merge import merge, with_known
-from onnxgather.checking.results import CaseResult, Invalid, Report, ResultKind
+from onnxgather.checking.report import as_lines, html, junit, markdown
+from onnxgather.checking.report.sentences import verdict
+from onnxgather.checking.results import (
+    CaseResult,
+    Invalid,
+    Report,
+    ResultKind,
+    read_report,
+)
 from onnxgather.core.errors import FileFormatError
 
 WHOLE = report_of(
@@ -136,9 +146,6 @@ $.shard must be K/N with K from 1 to N and N below 10,000, got '1,2/4'
 the same case
 case 'case 0' must be in one report, got 1.json too
 
-one lane less
-the names of lanes must be ['cpu', 'openvino'], as in 1.json, got ['cpu']
-
 lane {"provider": "XExecutionProvider"}
 the provider of lane 'cpu' must be 'CPUExecutionProvider', as in 1.json, got
 'XExecutionProvider'
@@ -164,12 +171,111 @@ def test_parts_of_different_checks_are_refused(change: str, sentence: str) -> No
             two = replace(two, **json.loads(fields))
         case "lane":
             two = replace(two, lanes=(replace(CPU, **json.loads(fields)), OPENVINO))
-        case "the":
-            two = replace(two, cases=WHOLE.cases[:1])
         case _:
-            two = replace(two, lanes=(CPU,))
+            two = replace(two, cases=WHOLE.cases[:1])
     said = message_of(FileFormatError, merge, [("1.json", part(1, 2)), ("2.json", two)])
     assert said == f"2.json: {sentence}"
+
+
+def of_lane(number: int, places: list[int], **fields: Any) -> Report:
+    """A report of one lane of the whole check, of the cases at some places."""
+    cases: list[CaseResult] = []
+    for place in places:
+        case = WHOLE.cases[place]
+        cases.append(replace(case, results=case.results[number : number + 1]))
+    lanes = WHOLE.lanes[number : number + 1]
+    return replace(WHOLE, lanes=lanes, cases=cases, planned=len(cases), **fields)
+
+
+def test_lanes_of_several_reports_stand_side_by_side() -> None:
+    cpu = of_lane(0, [0, 1, 2, 3])
+    openvino = of_lane(1, [3, 4, 0], made="2027")
+    merged, missing = merge([("a.json", cpu), ("b.json", openvino)])
+    assert [lane.name for lane in merged.lanes] == ["cpu", "openvino"]
+    found = {case.name: [one.lane for one in case.results] for case in merged.cases}
+    assert found == {
+        "case 0": ["cpu", "openvino"],
+        "case 1": ["cpu"],
+        "case 2": ["cpu"],
+        "case 3": ["cpu", "openvino"],
+        "case 4": ["openvino"],
+    }
+    assert (merged.planned, merged.made, missing) == (5, "2027", [])
+    # What is written of it is read again.
+    assert read_report(msgspec.json.encode(merged)) == merged
+    assert (merged.counts(0).total(), merged.counts(1).total()) == (4, 3)
+    # The lanes stand in the order of the reports, and so do the results.
+    other, _ = merge([("b.json", openvino), ("a.json", cpu)])
+    assert [one.lane for one in other.cases[0].results] == ["openvino", "cpu"]
+    for form in (html, junit, markdown):
+        assert form(merged)
+    assert as_lines(merged)
+
+
+def test_a_lane_of_several_reports_has_the_cases_of_all() -> None:
+    merged, _ = merge([("a.json", WHOLE), ("b.json", of_lane(0, []))])
+    assert merged == WHOLE
+    wrapped = replace(WHOLE.cases[0], wrapped=True)
+    clamped = replace(WHOLE.cases[0], out_of_range="zero")
+    both = replace(WHOLE, cases=[wrapped, clamped])
+    merged, _ = merge([("a.json", of_lane(0, [0])), ("b.json", both)])
+    assert [len(case.results) for case in merged.cases] == [1, 2, 2]
+
+
+def test_a_lane_answers_a_case_in_one_report_alone() -> None:
+    reports = [("a.json", of_lane(0, [0])), ("b.json", WHOLE)]
+    said = "b.json: case 'case 0' must be in one report for lane 'cpu', got two"
+    assert message_of(FileFormatError, merge, reports) == said
+
+
+def test_a_lane_is_the_same_in_all_reports() -> None:
+    other = replace(CPU, versions={"onnxruntime": "1.30.0"})
+    reports = [("a.json", WHOLE), ("b.json", replace(of_lane(0, []), lanes=(other,)))]
+    said = (
+        "b.json: the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python':"
+        " '3.11.7'}, as in a.json, got {'onnxruntime': '1.30.0'}"
+    )
+    assert message_of(FileFormatError, merge, reports) == said
+    reports = [("a.json", WHOLE), ("b.json", of_lane(0, [], onnxgather="9"))]
+    said = "b.json: onnxgather must be '0.1.0', as in a.json, got '9'"
+    assert message_of(FileFormatError, merge, reports) == said
+
+
+def test_missing_shards_are_named_with_their_lanes() -> None:
+    one = of_lane(0, [0, 2, 4, 6], shard="1/2")
+    reports = [("a.json", one), ("b.json", of_lane(1, [1], shard="2/5"))]
+    merged, missing = merge(reports)
+    assert missing == [
+        "2/2 of cpu",
+        *(f"{k}/5 of openvino" for k in (1, 3, 4, 5)),
+    ]
+    assert merged.shard == "1/2, 2/5"
+    assert verdict(merged) == (
+        "Everything agrees (shard 1/2, 2/5 alone)",
+        "5 cases, each on some of 2 lanes: 5 agree bit for bit.",
+        "open",
+    )
+
+
+def test_a_case_has_the_arrays_of_all_reports() -> None:
+    case = gather_case()
+    output = np.zeros((2, 2), np.float32)
+    one = replace(DIFF, lane="cpu")
+    wrong = report_of([CPU], entry(case, one, got={"cpu": output}))
+    also = report_of([OPENVINO], entry(case, DIFF, got={"openvino": output}))
+    right = report_of([OPENVINO], entry(case, passed("openvino")))
+    without = report_of([CPU], replace(entry(case, one), evidence=None))
+    for reports, lanes in (
+        ([wrong, also], ["cpu", "openvino"]),
+        ([wrong, right], ["cpu"]),
+        ([right, wrong], ["cpu"]),
+        ([without, right], []),
+    ):
+        merged, _ = merge([(f"{k}.json", part) for k, part in enumerate(reports)])
+        evidence = merged.cases[0].evidence
+        assert evidence is not None
+        assert [*evidence.got] == lanes
+        assert merged.cases[0].example is None
 
 
 def explains(kind: ResultKind, **pattern: Any) -> Known:

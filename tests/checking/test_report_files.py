@@ -88,7 +88,8 @@ planned 2
 $.cases must have the 2 cases that were planned, got 1; run the check again
 
 cases.0.results []
-$.cases[0].results must be of the report's lanes, ['cpu', 'openvino'], got []
+$.cases[0].results must be of lanes of the report, ['cpu', 'openvino'], in their order,
+got []
 
 lanes.0.name 3
 $.lanes[0].name must be `str`, got `int`
@@ -97,8 +98,8 @@ lanes.1.name "cpu"
 $.lanes must differ by name, got ['cpu', 'cpu']
 
 cases.0.results.0.lane "webgpu"
-$.cases[0].results must be of the report's lanes, ['cpu', 'openvino'], got ['webgpu',
-'openvino']
+$.cases[0].results must be of lanes of the report, ['cpu', 'openvino'], in their order,
+got ['webgpu', 'openvino']
 
 lanes.0.provider "x' + evil"
 $.lanes[0].provider must be a full name such as CPUExecutionProvider, DirectML.dll or

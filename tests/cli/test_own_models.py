@@ -508,7 +508,7 @@ class TestChangedWithItsDigest:
             "cpu: 3 cases, 3 DIFF",
             "",
             "3 findings",
-            "3 cases on 1 lane: 0 agree bit for bit, 3 differences.",
+            "3 cases on 1 lane: 0 agree bit for bit, 3 had wrong elements.",
         ]
 
     def test_certify_refutes_it(self) -> None:
@@ -988,7 +988,7 @@ class TestDirectMLItself:
         assert code == 1
         assert "m.onnx: the given inputs  DIFF  PASS, its descriptor" in text
         assert text.endswith(
-            "1 finding\n1 case on 2 lanes: 1 agree bit for bit, 1 difference.\n"
+            "1 finding\n1 case on 2 lanes: 1 agree bit for bit, 1 had wrong elements.\n"
         )
 
     def test_repro_says_that_it_runs_no_model(self, tmp_path: Path) -> None:

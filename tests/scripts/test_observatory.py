@@ -7,102 +7,58 @@ import sys
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import observatory
 import pytest
 from html_page import Page
 from msgspec.structs import replace
-from report_samples import CPU, DIRECTML, OPENVINO, passed
+from report_samples import CPU, DIRECTML, OPENVINO, passed, small
 
 from onnxgather.checking.doctor import Environment, TriedProvider
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report_files import open_report
-from onnxgather.checking.results import Result, ResultKind
+from onnxgather.checking.results import Report, Result, ResultKind
 
 
 def test_lanes_run_a_gather_or_say_why_they_do_not_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    runs = TriedProvider(CPU, {"Gather": passed("cpu", "Gather")})
+    runs = {"Gather": passed("cpu", "Gather")}
     elsewhere = Result("openvino", "NOT-RUN", ResultKind.NOT_RUN, "it ran elsewhere")
-    no_gather = TriedProvider(OPENVINO, {"Gather": elsewhere})
-    broken = TriedProvider(DIRECTML)
-    found = [*observatory.places([runs, no_gather, broken], [])]
-    assert [(place.name, place.python) for place in found] == [
-        ("cpu", None),
-        ("directml", None),
+    tract = LaneInfo("tract@old", "tract", python="envs/old/bin/python")
+    here = Environment(
+        sys.executable,
+        providers=(
+            TriedProvider(replace(CPU, python=sys.executable), runs),
+            TriedProvider(OPENVINO, {"Gather": elsewhere}),
+            TriedProvider(DIRECTML),
+        ),
+    )
+    other = Environment("envs/old/bin/python", providers=(TriedProvider(tract, runs),))
+    lanes = observatory.lanes_of(Mock(environments=(here, other)))
+    assert lanes == [
+        "cpu",
+        "directml",
+        "tract@old=envs/old/bin/python",
+        "onnx-reference",
     ]
     message = "observatory.py: openvino: starts, but runs no gather; left out\n"
     assert capsys.readouterr().err == message
-
-
-def test_a_lane_of_another_environment_has_its_name() -> None:
-    runs = TriedProvider(CPU, {"Gather": passed("cpu", "Gather")})
-    (found,) = observatory.places([runs], ["cpu"], "old", "envs/old/bin/python")
-    assert (found.name, found.python) == ("cpu@old", "envs/old/bin/python")
-    # A host that an earlier checkup found is the same lane.
-    assert [*observatory.places([runs], ["cpu"])] == []
-    here = [observatory.Place(name, None, CPU) for name in ("cpu", "webgpu")]
-    words = observatory.command([*here, found], Path("out"), "2/8", "nan")
+    words = observatory.command(lanes, Path("out"), "2/8", "nan")
     assert " ".join(words[3:]) == (
-        "check --corpus --lanes cpu,webgpu,cpu@old --lane cpu@old=envs/old/bin/python"
-        f" --shard 2/8 -k nan --json={Path('out', 'observatory.json')}"
+        "check --corpus --lanes cpu,directml,onnx-reference"
+        " --lane tract@old=envs/old/bin/python --shard 2/8 -k nan"
+        f" --json={Path('out', 'observatory.json')}"
         f" --html {Path('out', 'observatory.html')}"
     )
 
 
-def test_an_environment_of_another_runtime_has_no_lane_of_the_cpu() -> None:
-    no_cpu = TriedProvider(replace(CPU, not_run="CPU needs ONNX Runtime"))
-    tract = TriedProvider(LaneInfo("tract", "tract", {"tract": "0.23.9"}))
-    both = Environment("python", providers=(no_cpu, tract), runtimes=("tract",))
-    assert observatory.kept(both) == [tract]
-    # Case: ONNX Runtime is there, or nothing is.
-    listed = replace(both, listed=("CPUExecutionProvider",))
-    assert observatory.kept(listed) == [no_cpu, tract]
-    assert observatory.kept(Environment("python", providers=(no_cpu,))) == [no_cpu]
-
-
-def test_each_lane_of_the_machine_is_there_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runs = {"Gather": passed("cpu", "Gather")}
-    tried = [
-        TriedProvider(replace(CPU, name=name), runs)
-        for name in ("cpu", "directml-dll", "cpu@windows")
-    ]
-    places = [Environment(one.info.name, providers=(one,)) for one in tried]
-    checkup = Mock(environments=places)
-    monkeypatch.setattr(observatory, "examine", Mock(return_value=checkup))
-
-    def started(name: str, python: str | None = None) -> list[observatory.Place]:
-        return [observatory.Place(name, python, CPU)]
-
-    monkeypatch.setattr(observatory, "started", started)
-    names = [place.name for place in observatory.lanes_here(None)]
-    assert names == ["cpu", "cpu@windows", "directml-dll", "onnx-reference"]
-
-
-def test_the_evaluator_of_onnx_is_a_lane() -> None:
-    (found,) = observatory.started("onnx-reference")
-    assert (found.name, found.python) == ("onnx-reference", None)
-    (found,) = observatory.started("onnx-reference", sys.executable)
-    assert found.python == sys.executable
-
-
-def test_columns_are_sorted_by_runtime_and_version() -> None:
-    lanes = "onnxruntime 1.9.0, onnxruntime 1.24.4, onnxruntime 1.32.0, openvino 2025.4"
-    lanes += ", tract 0.9.2, tract 0.10.1"
-    found = list[observatory.Place]()
-    for name in lanes.split(", "):
-        runtime, version = name.split()
-        info = LaneInfo("tract", "tract", {runtime: version})
-        if runtime == "onnxruntime":
-            info = replace(CPU, versions=info.versions)
-        if runtime == "openvino":
-            info = OPENVINO
-        found.append(observatory.Place(name, None, info))
-    found.reverse()
-    names = [place.name for place in sorted(found, key=lambda place: place.order)]
-    assert ", ".join(names) == lanes
+def test_the_evaluator_that_is_set_up_is_a_lane_once() -> None:
+    evaluator = LaneInfo("onnx-reference", "onnx-reference", python="envs/bin/python")
+    runs = {"Gather": passed("onnx-reference", "Gather")}
+    environment = Environment("x", providers=(TriedProvider(evaluator, runs),))
+    lanes = observatory.lanes_of(Mock(environments=(environment,)))
+    assert lanes == ["onnx-reference=envs/bin/python"]
 
 
 def test_environments_are_folders_with_an_interpreter(tmp_path: Path) -> None:
@@ -117,32 +73,54 @@ def test_environments_are_folders_with_an_interpreter(tmp_path: Path) -> None:
     assert [*observatory.environments(None)] == []
 
 
-def test_no_lane_is_a_failure(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    broken = [observatory.Place("directml", None, DIRECTML)]
-
-    def lanes_here(_: Path | None) -> list[observatory.Place]:
-        return broken
-
-    monkeypatch.setattr(observatory, "lanes_here", lanes_here)
-    monkeypatch.setattr(sys, "argv", ["observatory.py", "-o", str(tmp_path)])
-    assert observatory.main() == 1
-    message = "no lane of this machine starts, so nothing can be observed"
-    assert capsys.readouterr().err == f"observatory.py: {message}\n"
+def ran(*words: str) -> subprocess.CompletedProcess[str]:
+    """A run of the script."""
+    command = [sys.executable, observatory.__file__, *words]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
-def observed(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
-    """A run of the script on a few cases."""
-    words = [sys.executable, observatory.__file__, "-k", text, "-o", str(folder)]
-    return subprocess.run(words, capture_output=True, text=True)
+def files_of(report: Report, folder: Path) -> list[str]:
+    """Write a report for each lane; return the files."""
+    files: list[str] = []
+    for number, lane in enumerate(report.lanes):
+        cases = [
+            replace(case, results=case.results[number : number + 1])
+            for case in report.cases[number:]
+        ]
+        part = replace(report, lanes=(lane,), cases=cases, planned=len(cases))
+        path = folder / f"{lane.name}.json"
+        path.write_bytes(msgspec.json.encode(part))
+        files.append(str(path))
+    return files
+
+
+def test_reports_become_one_page_and_one_json_and_no_case_runs(tmp_path: Path) -> None:
+    files = files_of(small(), tmp_path)
+    done = ran("--reports", *files, "-o", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (0, "")
+    report = open_report(str(tmp_path / "out/observatory.json"))
+    assert report.lanes == small().lanes
+    assert [len(case.results) for case in report.cases] == [1, 2, 3, 3, 3, 3]
+    page = Page((tmp_path / "out/observatory.html").read_bytes())
+    assert [case["name"] for case in page.cases] == [case.name for case in report.cases]
+    assert done.stderr.splitlines()[:3] == [
+        "observatory.py: cpu: 6 of 6 passed",
+        "observatory.py: openvino: 1 of 5 passed",
+        "observatory.py: directml: onnxruntime has no DmlExecutionProvider",
+    ]
+
+
+def test_reports_that_cannot_be_joined_are_one_sentence(tmp_path: Path) -> None:
+    path, *_ = files_of(small(), tmp_path)
+    done = ran("--reports", path, path, "-o", str(tmp_path / "out"))
+    said = f"{path}: case 'gather/a' must be in one report, got {path} too"
+    assert (done.returncode, done.stderr) == (1, f"observatory.py: {said}\n")
+    assert not [*(tmp_path / "out").iterdir()]
 
 
 @pytest.mark.slow
 def test_one_page_and_one_json_are_written(tmp_path: Path) -> None:
-    done = observed(tmp_path, "forbidden/gather/")
+    done = ran("-k", "forbidden/gather/", "-o", str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "")
     report = open_report(str(tmp_path / "observatory.json"))
     assert {"cpu", "onnx-reference"} <= {lane.name for lane in report.lanes}
@@ -154,7 +132,7 @@ def test_one_page_and_one_json_are_written(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_case_is_a_failure(tmp_path: Path) -> None:
-    done = observed(tmp_path, "no such case")
-    assert done.returncode == 2
+    done = ran("-k", "no such case", "-o", str(tmp_path))
+    assert done.returncode == 1
     assert "no case name contains" in done.stderr
     assert not [*tmp_path.iterdir()]

@@ -21,6 +21,7 @@ from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.hosts import (
     WINDOWS_LANE,
     find_runtime,
+    runtime_python,
     windows_host,
 )
 from onnxgather.core.execution.other_runtimes import (
@@ -155,13 +156,17 @@ def base_of(name: str) -> str:
 
 
 def lanes_set_up() -> list[str]:
-    """Return the names of the lanes whose hosts are set up on this machine."""
+    """Return the names of the lanes that scripts of onnxgather set up on this machine.
+
+    Those are lanes in a host, and other runtimes in an environment of their own.
+    """
     providers = PROVIDERS | WEB_PROVIDERS
     names = [name for name in providers if find_runtime(providers[name])]
     if find_host() is not None:
         names.insert(0, DIRECTML_DLL)
     if os.path.isfile(windows_host()):
         names.append(WINDOWS_LANE)
+    names.extend(filter(runtime_python, OTHER_RUNTIMES))
     return names
 
 

@@ -48,7 +48,7 @@ function resultList(found) {
     make(
       "li",
       {},
-      badge(r.state),
+      badge(r.state, `${r.state}: ${r.words}`, r.severity),
       make("strong", {}, r.lane),
       make("div", {}, r.runs.flatMap(runParagraphs)),
     ),

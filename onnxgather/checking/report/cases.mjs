@@ -23,6 +23,7 @@ function readResult(result) {
     lane: result.lane,
     number: report.lanes.findIndex((lane) => lane.name === result.lane),
     state: result.state,
+    severity: result.severity,
     words: result.words,
     cause: result.cause,
     runs: result.runs.map((run) => ({

@@ -19,13 +19,13 @@ from onnxgather.checking.report.sentences import (
     again,
     cut,
     evidence_lines,
-    known_counts,
+    known_of,
     models_ran,
     title,
     unmet,
     verdict,
 )
-from onnxgather.checking.results import BY_DIRECTML, Report
+from onnxgather.checking.results import BY_DIRECTML, Report, counts_by_severity
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.result_states import STATES
 
@@ -48,8 +48,7 @@ def junit(report: Report) -> bytes:
         if lane.at_exit:
             name = "the program of the lane ends"
             add_testcase(suite, lane.name, name, "error", "at-exit", [lane.at_exit])
-        for case in report.cases:
-            result = case.results[number]
+        for case, result in report.of_lane(number):
             # Readers split a classname at its dots: lane, operator, data type.
             group = f"{lane.name}.{case.operator}.{case.data_type}"
             element = STATES[result.state].element
@@ -66,8 +65,9 @@ def _add_properties(
     """Add the facts about a lane and the check."""
     lane = report.lanes[number]
     facts = {"onnxgather": report.onnxgather, "verdict": headline}
-    for what, count in known_counts(report, number).items():
-        facts[what] = str(count)
+    known = known_of(result for _, result in report.of_lane(number))
+    for words, count in counts_by_severity(known).items():
+        facts[f"known, {words}"] = str(count)
     judged = report.passed_by_directml(number)
     if judged:
         facts[f"PASS {BY_DIRECTML}"] = str(judged)

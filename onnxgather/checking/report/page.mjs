@@ -72,7 +72,7 @@ function titleOf({ lane, ...others }) {
 }
 
 function causeItem({ number, count, smallest }) {
-  const { state, lane, words, why } = report.causes[number];
+  const { state, severity, lane, words, why } = report.causes[number];
   const { name } = report.lanes[lane];
   const drawn = smallest.detail === undefined ? smallestOf[number] : smallest;
   return make(
@@ -81,7 +81,7 @@ function causeItem({ number, count, smallest }) {
     make(
       "p",
       {},
-      badge(state, state === "KNOWN" ? "KNOWN" : `${state}: ${words}`),
+      badge(state, `${state}: ${words}`, severity),
       " ",
       make("strong", {}, name),
       " ",
@@ -180,7 +180,7 @@ function caseItem([found, matched]) {
     make(
       "span",
       { class: "badges" },
-      matched.map((r) => badge(r.state, r.lane)),
+      matched.map((r) => badge(r.state, r.lane, r.severity)),
     ),
     make(
       "span",

@@ -1,7 +1,7 @@
 """Reports as one HTML page that loads nothing: all that it needs is inside it.
 
-The page is a matrix of case groups by lanes. Its script counts the cells from the
-results, which are in the page compressed, each different result once.
+The page has a row for each lane, with rows of case groups below it. Its script counts
+the results, which are in the page compressed, each different result once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import to_builtins
 
-from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report.matrix import (
     CaseGroup,
     group_of,
@@ -42,7 +41,7 @@ from onnxgather.core.execution.providers import target_of
 from onnxgather.core.options import Target
 from onnxgather.core.output.page import compressed, described, filled, packed
 from onnxgather.core.output.picture import picture_of
-from onnxgather.core.output.result_states import BAD, BEST_TO_WORST, STATES
+from onnxgather.core.output.result_states import BAD, STATES, Severity
 
 MOST_DETAILS = 1000
 """The most cases of a page with details: a picture, graphs and bytes.
@@ -74,7 +73,6 @@ def html(report: Report) -> bytes:
         OnnxGatherError: A descriptor in the report is broken, or arrays do not fit it.
     """
     headline, more, mood = verdict(report)
-    # The heading is short: what is known of each lane stands below it.
     first_sentence, _, rest = headline.partition(". ")
     texts = {
         "title": escape(f"{headline} · onnxgather check"),
@@ -95,7 +93,9 @@ def _data(report: Report) -> dict[str, Any]:
         group = group_of(case)
         groups.append(different_groups.setdefault(group, group))
     with_details = _with_details(report, report_causes, groups)
-    lanes = [{**to_builtins(lane), "runtime": lane_head(lane)} for lane in report.lanes]
+    lanes: list[dict[str, Any]] = []
+    for lane in report.lanes:
+        lanes.append({**to_builtins(lane), "runtime": lane_head(lane)})
     return {
         "onnxgather": report.onnxgather,
         "made": report.made,
@@ -107,7 +107,7 @@ def _data(report: Report) -> dict[str, Any]:
         "packed": packed(_packed_data(report, report_causes, groups, with_details)),
         "states": list(STATES),
         "bad": BAD,
-        "worst": BEST_TO_WORST,
+        "severities": list(Severity),
         "details": list(
             compressed(_details(report, report.cases[k]) for k in with_details)
         ),
@@ -116,10 +116,10 @@ def _data(report: Report) -> dict[str, Any]:
 
 def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
     """Return the data of a cause."""
-    first_case = report.cases[cause.cases[0]]
     return {
         "state": cause.first.state,
-        "lane": first_case.results.index(cause.first),
+        "severity": cause.first.severity,
+        "lane": report.number_of(cause.first),
         "words": result_words(cause.first),
         "why": cause.why(report),
     }
@@ -174,6 +174,7 @@ def _packed_data(
         facts = {
             "lane": result.lane,
             "state": result.state,
+            "severity": result.severity,
             "words": result_words(result),
             "remarks": result.remarks,
             "cause": cause_number,
@@ -242,11 +243,11 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
         {lane: array for lane, array in got.items() if lane in compared},
     )
     commands: list[str] = []
-    for lane, result in zip(report.lanes, case.results, strict=True):
+    for lane, result in report.answers(case):
         commands += again(report, case, lane, result)
     details = {
         "again": commands,
-        "repro": _repro_commands(case, report.lanes),
+        "repro": _repro_commands(report, case),
         "picture": to_builtins(picture),
     }
     wrong = {lane: _wrong_bytes(expected[lane], got[lane]) for lane in got}
@@ -255,7 +256,7 @@ def _details(report: Report, case: CaseResult) -> dict[str, Any]:
     if descriptor is None:
         details["node"] = to_builtins(evidence.node)
         return details
-    targets = _targets(case, report.lanes) or ["portable"]
+    targets = _targets(report, case) or ["portable"]
     details |= described(descriptor, case.out_of_range, targets)
     # Case: the lanes ran the file of a model, whose graph may be another.
     if case.runs_file:
@@ -316,13 +317,13 @@ def _hexadecimal(array: Array) -> str:
     return f"{text} …" if array.nbytes > MOST_BYTES_SHOWN else text
 
 
-def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
+def _repro_commands(report: Report, case: CaseResult) -> list[str]:
     """Return the commands that reduce a wrong case: one for each lane it is wrong on.
 
     Lanes that run no models are left out.
     """
     commands: list[str] = []
-    for lane, result in zip(lanes, case.results, strict=True):
+    for lane, result in report.answers(case):
         if not result.is_wrong or lane.target is None:
             continue
         words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
@@ -331,10 +332,10 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
     return commands
 
 
-def _targets(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[Target]:
+def _targets(report: Report, case: CaseResult) -> list[Target]:
     """Return the targets of the models that did not pass, without repetitions."""
     targets: list[Target] = []
-    for lane, result in zip(lanes, case.results, strict=True):
+    for lane, result in report.answers(case):
         if not _is_informative(result):
             continue
         target = target_of(lane.provider, lane.target, case.wrapped)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from onnxgather.checking.report.sentences import (
     about_lane,
@@ -83,9 +84,9 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
         return
     header = _plain_row("", *(lane.name for lane in report.lanes))
     if len(report.cases) <= MOST_ROWS:
-        body = [_case_row(case) for case in report.cases]
+        body = [_case_row(report, case) for case in report.cases]
     else:
-        body = _group_rows(report.cases)
+        body = _group_rows(report)
     rows = _aligned([header, *body])
     label_width, *lane_widths = [len(text) + len(_GAP) for text, _ in rows[0]]
     # No gap follows the last column, so that there is room for one gap more.
@@ -99,25 +100,26 @@ def _tables(report: Report, width: int) -> Iterator[list[_Row]]:
         start = end
 
 
-def _case_row(case: CaseResult) -> _Row:
-    row = _plain_row(title(case))
+def _case_row(report: Report, case: CaseResult) -> _Row:
+    row = _plain_row(title(case), *("" for _ in report.lanes))
     for result in case.results:
         text = ", ".join([result.state, *result.remarks])
-        row.append((text, result.state))
+        row[1 + report.number_of(result)] = (text, result.state)
     return row
 
 
-def _group_rows(cases: Iterable[CaseResult]) -> list[_Row]:
+def _group_rows(report: Report) -> list[_Row]:
     """Return a row of counts for each operator and data type, sorted by name."""
     groups: dict[tuple[str, str], list[CaseResult]] = {}
-    for case in cases:
+    for case in report.cases:
         groups.setdefault((case.operator, case.data_type), []).append(case)
     longest = max(len(operator) for operator, _ in groups)
     rows: list[_Row] = []
     for (operator, data_type), group in sorted(groups.items()):
         row = _plain_row(f"{operator:<{longest}} {data_type}")
-        for results_of_lane in zip(*(case.results for case in group), strict=True):
-            counts = Counter(result.state for result in results_of_lane)
+        part = replace(report, cases=group)
+        for number in range(len(report.lanes)):
+            counts = part.counts(number)
             row.append((counts_text(counts), worst(counts)))
         rows.append(row)
     return rows
@@ -178,7 +180,7 @@ def _count_rows(report: Report) -> list[_Row]:
         parts = [number_of(counts.total(), "case")]
         if counts:
             parts.append(counts_text(counts))
-        given = sum(bool(case.results[number].given_as) for case in report.cases)
+        given = sum(bool(one.given_as) for _, one in report.of_lane(number))
         if given:
             parts.append(f"{given:,} given other data types")
         judged = report.passed_by_directml(number)

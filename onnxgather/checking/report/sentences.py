@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Literal, NamedTuple
 
 from onnxgather.checking.cases import GIVEN, Case
@@ -18,23 +18,18 @@ from onnxgather.checking.results import (
     Report,
     Result,
     ResultKind,
+    counts_by_severity,
 )
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.elsewhere.hosts import runtime_python
 from onnxgather.core.execution.providers import target_of
-from onnxgather.core.output.result_states import BAD, STATES, State
+from onnxgather.core.output.result_states import BAD, Severity, State
 
 Mood = Literal["good", "known", "open", "bad"]
 """How a report is to be read. good: everything ran and agrees. known: nothing is new,
 but results are wrong. open: something is missing. bad: there are findings, or a lane
 did not run."""
-
-_KNOWN_IN_HEADLINE = {"known wrong": "known wrong", "known not to run": "declined"}
-"""The words of a headline for each count of `known_counts`."""
-
-MOST_LANES_IN_HEADLINE = 3
-"""Up to so many lanes, a headline says how much is known of each."""
 
 _NOT_STARTED = "did not start"
 
@@ -211,7 +206,7 @@ class Cause(NamedTuple):
     def again(self, report: Report) -> list[str]:
         """Return the line with the command that runs the first case again, if any."""
         case = report.cases[self.cases[0]]
-        lane = report.lanes[case.results.index(self.first)]
+        lane = report.lanes[report.number_of(self.first)]
         commands = again(report, case, lane, self.first)
         return [f"again: {command}" for command in commands]
 
@@ -219,8 +214,8 @@ class Cause(NamedTuple):
 def causes(report: Report) -> list[Cause]:
     """Return the causes of results that are not PASS.
 
-    The worst state comes first; among equal states foreign memory, and then the cause
-    with most cases.
+    Findings come first, then what is known or did not run; of each the most severe, and
+    then the cause with most cases.
     """
     by_key: dict[Hashable, Cause] = {}
     for number, case in enumerate(report.cases):
@@ -228,13 +223,15 @@ def causes(report: Report) -> list[Cause]:
             if result.state == "PASS":
                 continue
             keys = [_reason_key(case, run) for run in runs_to_explain(case, result)]
-            key = (result.state, result.lane, *keys)
+            key = (result.state, result.severity, result.lane, *keys)
             cause = by_key.setdefault(key, Cause(result, []))
             cause.cases.append(number)
 
-    def order(cause: Cause) -> tuple[int, bool, int]:
-        severity = STATES[cause.first.state].severity
-        return -severity, not cause.first.shows_foreign_memory, -len(cause.cases)
+    ranks = list(Severity)
+
+    def order(cause: Cause) -> tuple[bool, int, int]:
+        rank = ranks.index(cause.first.severity)
+        return cause.first.state not in BAD, rank, -len(cause.cases)
 
     return sorted(by_key.values(), key=order)
 
@@ -276,18 +273,15 @@ class Verdict(NamedTuple):
 
 def verdict(report: Report) -> Verdict:
     """Return the overall result of a report."""
-    counts = Counter[State]()
-    for number in range(len(report.lanes)):
-        counts += report.counts(number)
+    counts = Counter[State](result.state for result in report.results)
     finding_counts = {
-        "difference": counts["DIFF"],
-        "error": counts["ERROR"],
         "fixed known difference": counts["FIXED"],
         "fault at exit": len(faults_at_exit(report)),
         "invalid file": len({invalid.file for invalid in report.invalid}),
         "unusable file": len(report.unusable),
     }
-    headline, mood = _headline(report, counts, sum(finding_counts.values()))
+    findings = counts["DIFF"] + counts["ERROR"] + sum(finding_counts.values())
+    headline, mood = _headline(report, counts, findings)
     missing = cut(report)
     if report.shard:
         missing.append(f"shard {report.shard} alone")
@@ -309,6 +303,8 @@ def _numbers(
         parts.append(f"{counts['PASS'] - judged:,} agree bit for bit")
         if judged:
             parts.append(f"{judged:,} {BY_DIRECTML}")
+    wrong = [result for result in report.results if result.state in ("DIFF", "ERROR")]
+    parts += _by_severity(wrong)
     for noun, count in finding_counts.items():
         if count:
             parts.append(number_of(count, noun))
@@ -322,6 +318,9 @@ def _numbers(
     cases = number_of(len(report.cases), "case")
     lanes = number_of(len(report.lanes), "lane")
     text = f"{cases} on {lanes}"
+    # Case: reports of lanes that were asked other cases stand side by side.
+    if counts.total() < len(report.cases) * len(report.lanes):
+        text = f"{cases}, each on some of {lanes}"
     if parts:
         text += f": {', '.join(parts)}"
     return f"{text}."
@@ -339,7 +338,7 @@ def _headline(
     for lane, failure in unmet(report, with_reasons=False).items():
         bad.append(f"{lane} {failure}")
     if bad:
-        return "; ".join(bad) + _known_by_lane(report), "bad"
+        return "; ".join(bad) + _known_words(report), "bad"
     if not counts:
         return "Nothing was checked", "open"
     if counts["NOT-RUN"] == counts.total():
@@ -350,7 +349,7 @@ def _headline(
             return f"Everything agrees, {judged:,} {BY_DIRECTML}", "good"
         return "Everything agrees", "good"
     if counts["KNOWN"]:
-        headline = f"No new differences{_known_by_lane(report)}"
+        headline = f"No new differences{_known_words(report)}"
         return headline, "open" if counts["NOT-RUN"] else "known"
     return "No findings", "open"
 
@@ -394,45 +393,21 @@ def models_ran(report: Report) -> str:
     return f"{subject}: {'; '.join(texts)}"
 
 
-def _known_by_lane(report: Report) -> str:
-    """Return the known results of each lane as a sentence, the lane with most first."""
-    by_lane = [
-        (lane.name, known_counts(report, number))
-        for number, lane in enumerate(report.lanes)
-    ]
-    # Lanes with equally many stay in the order of the report.
-    by_lane.sort(key=lambda entry: -entry[1].total())
-    by_lane = [entry for entry in by_lane if entry[1].total()]
-    if not by_lane:
-        return ""
-    # Case: a list of many lanes would hide what is said before it.
-    if len(by_lane) > MOST_LANES_IN_HEADLINE:
-        total = Counter[str]()
-        for _, counts in by_lane:
-            total += counts
-        return f". {_known_words(total)} on {len(by_lane)} lanes"
-    texts = [f"{lane}: {_known_words(counts)}" for lane, counts in by_lane]
-    return f". {'; '.join(texts)}"
+def _known_words(report: Report) -> str:
+    """Return how severe the known results are, as a sentence."""
+    parts = _by_severity(known_of(report.results))
+    return f". Known: {', '.join(parts)}" if parts else ""
 
 
-def _known_words(counts: Counter[str]) -> str:
-    """Return the counts of `known_counts` as the words of a headline."""
-    parts = [
-        f"{counts[what]:,} {words}"
-        for what, words in _KNOWN_IN_HEADLINE.items()
-        if counts[what]
-    ]
-    return ", ".join(parts)
+def known_of(results: Iterable[Result]) -> list[Result]:
+    """Return the results that known differences explain."""
+    return [result for result in results if result.state == "KNOWN"]
 
 
-def known_counts(report: Report, lane: int) -> Counter[str]:
-    """Return how many results of a lane are known wrong, and how many not to run."""
-    counts = Counter[str]()
-    for case in report.cases:
-        result = case.results[lane]
-        if result.state == "KNOWN":
-            counts["known wrong" if result.is_wrong else "known not to run"] += 1
-    return counts
+def _by_severity(results: Iterable[Result]) -> list[str]:
+    """Return texts such as `24 ended the process`, the worst first."""
+    counts = counts_by_severity(results)
+    return [f"{count:,} {words}" for words, count in counts.items()]
 
 
 def faults_at_exit(report: Report) -> dict[str, str]:

@@ -1,4 +1,4 @@
-// The states of results: how each looks, and what it means.
+// The states and the severities of results: how each looks, and what it means.
 
 import { report } from "../../core/output/data.mjs";
 import { make } from "../../core/output/dom.mjs";
@@ -13,14 +13,16 @@ export const MEANINGS = {
   FIXED: "passes, although listed as a known difference",
 };
 
-export function worstOf(counts) {
-  return report.worst.findLast((state) => counts[state]);
+/** Return the place of a result among all: findings first, and of each the most severe. */
+export function rankOf({ state, severity }) {
+  const others = report.bad.includes(state) ? 0 : report.severities.length;
+  return others + report.severities.indexOf(severity);
 }
 
-export function badge(state, text) {
+export function badge(state, text, look = state) {
   return make(
     "span",
-    { class: `badge ${state}`, title: MEANINGS[state] },
+    { class: `badge ${look}`, title: MEANINGS[state] },
     `${GLYPHS[state]} ${text ?? state}`,
   );
 }

@@ -120,7 +120,7 @@ def _gone_wrong(
     for case in report.cases:
         if name is not None and case.name != name:
             continue
-        for lane, result in zip(report.lanes, case.results, strict=True):
+        for lane, result in report.answers(case):
             if result.is_wrong:
                 pairs.append((case, lane))
     return pairs

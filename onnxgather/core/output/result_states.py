@@ -1,9 +1,10 @@
-"""The states of a result, in one table."""
+"""The states and the severities of results, in one table each."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct
@@ -21,8 +22,8 @@ FIXED: the case passes although the file of known differences says that it does 
 class _StateFacts(Struct, frozen=True):
     """How a state counts and how it is shown."""
 
-    severity: int
-    """The state with the highest severity stands for several results."""
+    rank: int
+    """The state with the highest rank stands for several results."""
     is_finding: bool
     """Whether the state is a finding, which makes the exit code 1."""
     colour: str
@@ -52,21 +53,51 @@ def in_colour(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m"
 
 
-def _severity(state: State) -> int:
-    return STATES[state].severity
-
-
-BEST_TO_WORST = sorted(STATES, key=_severity)
-"""The states by their severity."""
-
-
 def worst(states: Iterable[State]) -> State:
-    """Return the state with the highest severity, which stands for several results."""
-    all_states = list(states)
+    """Return the state with the highest rank, which stands for several results."""
     # Case: no results, so that nothing ran.
-    if not all_states:
-        return "NOT-RUN"
-    return max(all_states, key=_severity)
+    all_states: list[State] = [*states] or ["NOT-RUN"]
+    return max(all_states, key=lambda state: STATES[state].rank)
+
+
+class Severity(StrEnum):
+    """What a result means to those who run models, the worst first.
+
+    A known difference is as severe as a new one.
+    """
+
+    ENDS_PROCESS = "ends-process"
+    """The process that ran the model ended."""
+    FOREIGN_MEMORY = "foreign-memory"
+    """The output has values that the inputs do not have."""
+    WRONG_ELEMENTS = "wrong-elements"
+    """The output differs in elements, in data type or in shape."""
+    NOT_REFUSED = "not-refused"
+    """There is an output for a case that must be refused."""
+    FAILS = "fails"
+    """There is no output: the provider refused or failed, or gave no answer."""
+    DECLINES = "declines"
+    """The provider did not run the case, or its refusal proves nothing."""
+    AGREES = "agrees"
+    """The result is that of the reference."""
+    NOT_STARTED = "not-started"
+    """The lane did not start."""
+
+
+SEVERITIES = {
+    Severity.ENDS_PROCESS: "ended the process",
+    Severity.FOREIGN_MEMORY: "had foreign memory",
+    Severity.WRONG_ELEMENTS: "had wrong elements",
+    Severity.NOT_REFUSED: "did not refuse",
+    Severity.FAILS: "failed",
+    Severity.DECLINES: "declined",
+    Severity.AGREES: "passed",
+    Severity.NOT_STARTED: "did not start",
+}
+"""The words for results of each severity, after their number.
+
+The colours are in page.css, under the values of the severities.
+"""
 
 
 def counts_text(counts: Counter[State]) -> str:

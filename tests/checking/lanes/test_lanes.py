@@ -11,7 +11,7 @@ import pytest
 from messages import message_of
 
 import onnxgather as og
-from onnxgather.checking.lanes import LONGEST_LABEL, open_lanes
+from onnxgather.checking.lanes import LONGEST_LABEL, lanes_set_up, open_lanes
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, device_of_lane, model_lane
 from onnxgather.core.options import Target
@@ -213,3 +213,17 @@ def test_a_last_label_that_is_a_target_is_the_target_of_the_lane(
 ) -> None:
     with closing(model_lane(name, str(tmp_path / "no python"), target=asked)) as lane:
         assert lane.start().target == target
+
+
+def test_lanes_that_scripts_made_are_set_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert lanes_set_up() == []
+    names = ["tract", "opencv", "other"]
+    for name in names:
+        (tmp_path / "onnxgather/runtimes" / name / "bin").mkdir(parents=True)
+        (tmp_path / "onnxgather/runtimes" / name / "bin/python").touch()
+    (tmp_path / "onnxgather/web/chromium").mkdir(parents=True)
+    assert lanes_set_up() == ["webnn", "opencv", "tract"]

@@ -136,7 +136,7 @@ def test_junit_element_of_a_state(result: Result, element: str) -> None:
 def test_junit_takes_any_text() -> None:
     report = report_of(
         [replace(OPENVINO, name=HOSTILE, versions={"v": HOSTILE})],
-        entry(gather_case(HOSTILE), replace(ERROR, reason=HOSTILE)),
+        entry(gather_case(HOSTILE), replace(ERROR, lane=HOSTILE, reason=HOSTILE)),
         unusable=[HOSTILE],
     )
     root = ET.fromstring(junit(report))

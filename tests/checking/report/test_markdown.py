@@ -32,9 +32,9 @@ def test_the_markdown_of_a_report() -> None:
 
 
 MARKDOWN = """\
-## 5 findings; directml did not start. openvino: 1 known wrong
+## 5 findings; directml did not start. Known: 1 had wrong elements
 
-6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, 1 fixed known difference, \
+6 cases on 3 lanes: 7 agree bit for bit, 1 had wrong elements, 1 failed, 1 fixed known difference, \
 1 invalid file, 1 unusable file, 1 known, 7 not run, which proves nothing.
 
 | lane |  | PASS | DIFF | ERROR | NOT-RUN | KNOWN | FIXED |
@@ -51,9 +51,9 @@ MARKDOWN = """\
   - again: onnxgather check --case gather/b --lanes openvino
 - **FIXED** openvino: gather/d (wrapped): passes, although it is a known difference
   - again: onnxgather check --case gather/d --lanes openvino --wrap
-- **NOT-RUN** directml: 6 cases, such as gather/a: onnxruntime has no DmlExecutionProvider
-- **NOT-RUN** openvino: gather/e: Gather went to CPUExecutionProvider
 - **KNOWN** openvino: gather/c: Zeros where an index is out of range (https://example.com/1)
+- **NOT-RUN** openvino: gather/e: Gather went to CPUExecutionProvider
+- **NOT-RUN** directml: 6 cases, such as gather/a: onnxruntime has no DmlExecutionProvider
 - a.json: \\$.x: no
 - b.json: gone
 """  # noqa: E501

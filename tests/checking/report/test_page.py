@@ -55,7 +55,7 @@ from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.lowering.show import show
 from onnxgather.core.output.page import CHUNK
 from onnxgather.core.output.picture import Grid
-from onnxgather.core.output.result_states import STATES
+from onnxgather.core.output.result_states import SEVERITIES, STATES, Severity
 
 
 def test_everything_is_embedded_and_reads_back() -> None:
@@ -72,11 +72,15 @@ def test_everything_is_embedded_and_reads_back() -> None:
             assert of_page["runs"] == [{"inputs": "", **as_json(result)}]
     assert len(page.packed["results"]) == 2 + 1 + 5 + 1  # each different one once
     causes = [f"{cause['state']} {cause['lane']}" for cause in data["causes"]]
-    told = "DIFF 1, ERROR 1, FIXED 1, NOT-RUN 2, NOT-RUN 1, KNOWN 1"
+    told = "DIFF 1, ERROR 1, FIXED 1, KNOWN 1, NOT-RUN 1, NOT-RUN 2"
     assert ", ".join(causes) == told
     for lane, shown in zip(small().lanes, data["lanes"], strict=True):
         assert shown == {**shown, **as_json(lane)}
-    assert data["worst"] == ["PASS", "KNOWN", "NOT-RUN", "FIXED", "ERROR", "DIFF"]
+    assert data["severities"][:3] == [
+        "ends-process",
+        "foreign-memory",
+        "wrong-elements",
+    ]
     assert data["bad"] == ["DIFF", "ERROR", "FIXED"]
 
 
@@ -212,7 +216,7 @@ def test_every_identifier_that_the_script_asks_for_is_there() -> None:
     assert page.asked <= page.identifiers
 
 
-def test_the_script_knows_every_state() -> None:
+def test_the_page_knows_every_state_and_severity() -> None:
     page = Page(html(small()))
     style, script = page.texts["style"][0], page.texts["script"][1]
     for table in re.findall(
@@ -220,7 +224,9 @@ def test_the_script_knows_every_state() -> None:
     ):
         assert set(re.findall(r'"?([A-Z-]+)"?: "', table)) == set(STATES)
     assert script.count("GLYPHS = {") == script.count("MEANINGS = {") == 1
-    assert all(f".{state} {{ --c:" in style for state in STATES)
+    coloured = re.findall(r"^((?:\.[a-zA-Z-]+,? )+)\{ --c:", style, re.MULTILINE)
+    names = set(re.findall(r"[a-zA-Z-]+", "".join(coloured)))
+    assert names == {*STATES, *Severity}
 
 
 @pytest.mark.slow
@@ -315,8 +321,8 @@ Nothing fits these filters, whatever its state. #states=PASS&lane=cpu&text=No+Su
 3 results in 3 cases #
 No state is chosen; left out: 7 PASS, 1 DIFF, 1 ERROR, 7 NOT-RUN, 1 KNOWN, 1 FIXED. Show them #states=
 2 results in 1 case #states=NOT-RUN+KNOWN&text=GATHER%2FC
-1 result in 1 case of the cause: onnxruntime has no DmlExecutionProvider #states=NOT-RUN&lane=directml&text=GATHER%2FC&cause=3
-6 results in 6 cases of the cause: onnxruntime has no DmlExecutionProvider #states=NOT-RUN&cause=3
+1 result in 1 case of the cause: onnxruntime has no DmlExecutionProvider #states=NOT-RUN&lane=directml&text=GATHER%2FC&cause=5
+6 results in 6 cases of the cause: onnxruntime has no DmlExecutionProvider #states=NOT-RUN&cause=5
 3 results in 3 cases #"""  # noqa: E501
     # The lane and the type of the last address are not in the report.
     found = probed(tmp_path, html(small()), FILTERED, width)
@@ -341,23 +347,26 @@ def test_a_large_report_has_the_smallest_cases_of_each_cause_in_detail(
 
 
 MATRIX = """
-const press = (button) => button.click();
-const cells = () => [...document.querySelectorAll("#matrix tbody tr")].map((row) =>
-  [...row.children].map((cell) => cell.innerText.trim().replace(/\\s*\\n\\s*/g, "; ")).join(" | "));
+const textOf = (element) => element.innerText.trim().replace(/\\s*\\n\\s*/g, "; ");
+const rows = () => [...document.querySelectorAll("#matrix tbody tr")].map((row) =>
+  row.dataset.depth + " " + [...row.children].map(textOf).join(" | "));
 const wait = (time) => new Promise((done) => setTimeout(done, time));
-const head = [...document.querySelectorAll("#matrix thead th")].map((th) =>
-  [...th.children].map((part) => part.textContent.trim()).join("; ")).join("\\n");
-const closed = cells();
-press(document.querySelector("#matrix th [aria-expanded]"));
-const opened = cells();
-press(document.querySelector("#matrix th [aria-expanded=true]"));
-const isClosed = JSON.stringify(cells()) === JSON.stringify(closed);
-const told = [...document.querySelectorAll("#matrix td button")].map((button) =>
-  button.ariaLabel);
+const opener = (name) => [...document.querySelectorAll("#matrix th [aria-expanded]")]
+  .find((button) => button.textContent === name);
+const resultsOf = (start) => [...document.querySelectorAll("#matrix td [aria-pressed]")]
+  .find((button) => button.ariaLabel.startsWith(start));
+const closed = rows();
+opener("All lanes").click();
+opener("gather").click();
+const compared = rows();
+opener("All lanes").click();
+const isClosed = JSON.stringify(rows()) === JSON.stringify(closed);
+opener("openvino").click();
+opener("gather").click();
+const opened = rows();
 const chosen = [];
-for (const name of ["cpu", "openvino"]) {
-  press([...document.querySelectorAll("#matrix td button")].find((button) =>
-    button.ariaLabel.startsWith(`${name}, gather:`)));
+for (const name of ["All lanes, All cases", "openvino, gather:"]) {
+  resultsOf(name).click();
   await wait(200);
   const pressed = [...document.querySelectorAll("#matrix [aria-pressed=true]")];
   const texts = [
@@ -375,51 +384,44 @@ for (const name of ["cpu", "openvino"]) {
     pressed: pressed.map((button) => button.ariaLabel.split(":")[0]).join(),
   });
 }
-press(document.querySelector("#matrix [aria-pressed=true]"));
+const told = resultsOf("openvino, gather:").ariaLabel;
+document.querySelector("#matrix [aria-pressed=true]").click();
 await wait(100);
-const address = location.hash;
-const title = document.getElementById("causes-title").textContent;
-const fits = document.documentElement.scrollWidth <= innerWidth;
-return {
-  head,
-  closed: closed.join("\\n"),
-  opened: opened.slice(2, -1).join("\\n"),
-  isClosed,
-  told: told[4],
-  chosen,
-  end: address + title,
-  fits,
-};
-"""  # noqa: E501
+const end = location.hash + document.getElementById("causes-title").textContent;
+const fits = document.documentElement.scrollWidth <= innerWidth &&
+  [...document.querySelectorAll("#matrix td")].every((td) =>
+    td.scrollWidth <= td.clientWidth);
+return { closed, compared, isClosed, opened, told, chosen, end, fits };
+"""
 
 
 @in_browser
-@pytest.mark.parametrize(("width", "dark"), [(400, True), (1400, False)])
-def test_a_planted_finding_of_each_kind_is_in_its_cell(
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1280, False)])
+def test_a_planted_finding_of_each_severity_is_in_its_row(
     tmp_path: Path, width: int, dark: bool
 ) -> None:
     wrong = partial(replace, DIFF)
     unrefused = partial(wrong, kind=ResultKind.NOT_REFUSED)
     broken = partial(replace, ERROR, kind=ResultKind.BROKEN)
+    known = partial(replace, KNOWN)
+    # Findings come first, and of what is known the most severe.
     planted = {
-        "≠ 1 wrong elements": DIFF,
-        "≠ 1 wrong data type": wrong(kind=ResultKind.DATA_TYPE),
-        "≠ 1 wrong shape": wrong(kind=ResultKind.SHAPE),
-        "≠ 1 not refused": unrefused(returned=Returned.ZEROS),
-        "≠ 1 foreign memory": unrefused(returned=Returned.FOREIGN),
-        "! 1 failed": ERROR,
-        "! 1 model not taken": replace(ERROR, kind=ResultKind.NOT_TAKEN),
-        "! 1 process ended": broken(breakdown=Breakdown.DIED),
-        "! 1 too late": broken(breakdown=Breakdown.LATE),
-        "! 1 no answer": broken(breakdown=Breakdown.STRAY),
-        "↑ 1 fixed": FIXED,
-        "– 1 not run": ELSEWHERE,
-        "– 1 refusal unproved": replace(ELSEWHERE, kind=ResultKind.UNPROVED),
-        "≈ 1 known": KNOWN,  # apart from the others, and last
+        "! ended the process": broken(breakdown=Breakdown.DIED),
+        "≠ had foreign memory": unrefused(returned=Returned.FOREIGN),
+        "≠ had wrong elements": DIFF,
+        "≠ did not refuse": unrefused(returned=Returned.ZEROS),
+        "! failed": ERROR,
+        "↑ passed, though known": FIXED,
+        "≈ ended the process": known(
+            kind=ResultKind.BROKEN, breakdown=Breakdown.DIED, found="ERROR"
+        ),
+        "≈ had wrong elements": KNOWN,
+        "– declined": ELSEWHERE,
+        "≈ declined": known(kind=ResultKind.NOT_RUN, found="NOT-RUN"),
     }
     entries: list[CaseResult] = []
     for line, result in planted.items():
-        case = gather_case(f"gather/{line[4:]}/1")
+        case = gather_case(f"gather/{line[2:]} {result.state}/1")
         got = {"openvino": spoiled(case, 2)} if result is DIFF else None
         if result.state == "ERROR":
             result = replace(result, reason=f"failed: {line}")
@@ -429,61 +431,115 @@ def test_a_planted_finding_of_each_kind_is_in_its_cell(
     page = html(report_of([CPU, OPENVINO, DIRECTML], *entries))
     found = probed(tmp_path, page, MATRIX, width, dark)
 
-    every = "; ".join(planted)
-    parts: list[str] = []
-    for line in planted:
-        parts.append(f"{line[4:]}; 1 case | ✓ 1/1 | {line[0]} 0/1; {line} | Picture")
-    told = "; ".join(line[2:] for line in planted)
-    stopped = f"Did not start. {DIRECTML.not_run}"
-    good, bad = found.pop("chosen")
-    assert found == {
-        "head": """\
-cpu; CPUExecutionProvider; onnxruntime 1.31.1
-openvino; OpenVINOExecutionProvider; onnxruntime 1.24.1; openvino 2025.4
-directml; DmlExecutionProvider
-Smallest case; that is no PASS""",
-        "closed": f"""\
-All cases; 15 cases | ✓ 15/15 | ≠ 1/15; {every} | {stopped} | Picture
-gather; 14 cases | ✓ 14/14 | ≠ 0/14; {every} | Picture
-out-of-range; 1 case | ✓ 1/1 | ✓ 1/1""",
-        "opened": "\n".join(parts),
-        "isClosed": True,
-        "told": f"openvino, gather: 0 of 14 passed; {told}",
-        "end": "What is not PASS, by cause",
-        "fits": True,
-    }
-    results = "14 results in 14 cases"
-    assert good == {
-        "told": f"gather on cpu\n14 of 14 results passed.\n{results}",
-        "causes": [],
-        "bytes": "",
-        "pictures": 0,
-        "address": "#states=PASS&group=gather&lane=cpu",
-        "pressed": "cpu, gather",
-    }
-    sentences = bad["causes"]
-    assert sentences[:2] == ["≠ DIFF: wrong elements openvino 1 case", DIFF.reason]
-    assert "! ERROR: process ended openvino 1 case" in sentences
-    assert sentences[-2:] == ["≈ KNOWN openvino 1 case", KNOWN.known]
-    assert bad["told"] == f"gather on openvino\n0 of 14 results passed.\n{results}"
-    assert bad["bytes"] == "openvino | [1, 0] | 5 | 00 00 a0 40 | 0 | 00 00 00 00"
+    pills = [f"{line[0]} 1 {line[2:]}" for line in planted]
+    every = "; ".join(pills)
+    lanes = [
+        "0 openvino; OpenVINOExecutionProvider, onnxruntime 1.24.1, openvino 2025.4"
+        f" | {every}; ✓ 1/11; Picture",
+        "0 cpu; CPUExecutionProvider, onnxruntime 1.31.1 | ✓ 11/11",
+        "0 directml; DmlExecutionProvider | Did not start. "
+        "onnxruntime has no DmlExecutionProvider",
+    ]
+    all_lanes = f"0 All lanes | {every}; ✓ 12/22; Picture"
+    assert found["closed"] == [all_lanes, *lanes]
+    assert found["compared"] == [
+        all_lanes,
+        f"1 gather | {every}; ✓ 10/20; Picture",
+        f"2 openvino | {every}; ✓ 0/10; Picture",
+        "2 cpu | ✓ 10/10",
+        "1 out-of-range | ✓ 2/2",
+        *lanes,
+    ]
+    parts = [
+        f"2 {line[2:]} {result.state} | {pill}; ✓ 0/1; Picture"
+        for pill, (line, result) in zip(pills, planted.items(), strict=True)
+    ]
+    assert found["opened"] == [
+        all_lanes,
+        lanes[0],
+        f"1 gather | {every}; ✓ 0/10; Picture",
+        *parts,
+        "1 out-of-range | ✓ 1/1",
+        *lanes[1:],
+    ]
+    told = "; ".join(f"{pill[2:]}{', known' * (pill[0] == '≈')}" for pill in pills)
+    assert found["told"] == f"openvino, gather: 0 of 10 passed; {told}"
+    assert (found["isClosed"], found["fits"]) == (True, True)
+    assert found["end"] == "What is not PASS, by cause"
+    every_lane, one = found["chosen"]
+    assert every_lane["told"].startswith("What is not PASS, by cause\n")
+    assert every_lane["pressed"] == ""
+    stopped = "– NOT-RUN: did not start directml 11 cases"
+    assert every_lane["causes"][::2] == [*one["causes"][::2], stopped]
+    assert one["told"] == (
+        "gather on openvino\n0 of 10 results passed.\n10 results in 10 cases"
+    )
+    assert one["causes"][0] == "! ERROR: ended the process openvino 1 case"
+    assert one["causes"][4:6] == [
+        "≠ DIFF: had wrong elements openvino 1 case",
+        DIFF.reason,
+    ]
+    assert one["causes"][-2:] == [
+        "≈ KNOWN: declined openvino 1 case",
+        KNOWN.known,
+    ]
+    assert one["bytes"] == "openvino | [1, 0] | 5 | 00 00 a0 40 | 0 | 00 00 00 00"
     # Of five causes the smallest case can be seen at once.
-    assert (bad["pictures"], bad["pressed"]) == (5, "openvino, gather")
+    assert (one["pictures"], one["pressed"]) == (5, "openvino, gather")
 
 
-def test_a_cell_says_foreign_memory_of_a_known_result_too() -> None:
-    result = replace(KNOWN, foreign_memory=ForeignMemory.PATTERN)
-    assert result_words(result) == "known, foreign memory"
-    assert result_words(KNOWN) == "known"
+def test_each_result_has_a_severity_and_its_words() -> None:
+    wrong = partial(replace, DIFF)
+    ended = partial(replace, ERROR, kind=ResultKind.BROKEN)
+    found = {
+        "ended the process": [
+            ended(breakdown=Breakdown.DIED),
+            ended(breakdown=Breakdown.EXITED),
+            ended(breakdown=Breakdown.NO_ANSWER),
+        ],
+        "had foreign memory": [
+            wrong(foreign_memory=ForeignMemory.VALUES),
+            replace(KNOWN, foreign_memory=ForeignMemory.PATTERN),
+            wrong(kind=ResultKind.NOT_REFUSED, returned=Returned.FOREIGN),
+        ],
+        "had wrong elements": [
+            KNOWN,
+            wrong(kind=ResultKind.DATA_TYPE),
+            wrong(kind=ResultKind.SHAPE),
+        ],
+        "did not refuse": [wrong(kind=ResultKind.NOT_REFUSED, returned=Returned.ZEROS)],
+        "failed": [
+            ERROR,
+            replace(ERROR, kind=ResultKind.NOT_TAKEN),
+            ended(breakdown=Breakdown.LATE),
+        ],
+        "declined": [ELSEWHERE, replace(ELSEWHERE, kind=ResultKind.UNPROVED)],
+        "passed": [passed("cpu"), replace(passed("cpu"), kind=ResultKind.REFUSED)],
+        "did not start": [absent()],
+        "passed, though known": [FIXED],
+        "passed with DirectML's formula": [replace(passed("cpu"), by_directml=True)],
+    }
+    for words, results in found.items():
+        assert [result_words(result) for result in results] == [words] * len(results)
+    severities = {one.severity for results in found.values() for one in results}
+    assert severities == {*Severity} == {*SEVERITIES}
+
+
+def test_a_report_cannot_say_another_severity_than_its_results_have() -> None:
+    text = msgspec.json.encode(ERROR)
+    assert b'"severity":"fails"' in text
+    changed = text.replace(b'"fails"', b'"agrees"')
+    assert msgspec.json.decode(changed, type=Result) == ERROR
 
 
 HOSTILE_MATRIX = """
+document.querySelector("#matrix [data-depth='1'] th [aria-expanded]").click();
 for (const summary of document.querySelectorAll("details > summary")) summary.click();
 document.querySelector("#matrix td button").click();
 await new Promise((done) => setTimeout(done, 300));
 return {
   rows: [...document.querySelectorAll("#matrix tbody th")].map((th) => th.textContent),
-  head: document.querySelector("#matrix thead strong").textContent,
+  head: document.querySelector("#matrix tbody small").textContent,
   title: document.getElementById("causes-title").textContent,
   listed: document.getElementById("shown").textContent,
   scripts: document.scripts.length,
@@ -495,6 +551,7 @@ return {
 
 SMALLEST = """
 const wait = (time) => new Promise((done) => setTimeout(done, time));
+document.querySelector("#matrix th [aria-expanded]").click();
 const buttons = [...document.querySelectorAll("#matrix .drawn")];
 const place = document.getElementById("smallest");
 const shown = [];
@@ -531,11 +588,13 @@ def test_a_row_that_did_not_pass_shows_its_smallest_case(
     names = """\
 Picture of a/5 on openvino
 Picture of a/5 on openvino
-Picture of b/3 on openvino"""
+Picture of b/3 on openvino
+Picture of a/5 on openvino"""
     shown = """\
-0 true All cases: the smallest case that is DIFF, on openvino
-1 true a: the smallest case that is DIFF, on openvino
-2 true b: the smallest case that is KNOWN, on openvino
+0 true All lanes: the smallest case that had wrong elements, on openvino
+1 true a: the smallest case that had wrong elements, on openvino
+2 true b: the smallest case that had wrong elements, on openvino
+3 true openvino: the smallest case that had wrong elements, on openvino
 -1 false undefined"""
     assert probed(tmp_path, page, SMALLEST, width) == [names, shown, True]
 
@@ -549,11 +608,8 @@ def test_hostile_names_are_text_in_the_matrix(tmp_path: Path) -> None:
     case = gather_case(f"{hostile}<img src=x onerror=alert(1)>/part/1")
     report = report_of([lane], entry(case, result, got={hostile: spoiled(case, 2)}))
     found = probed(tmp_path, html(report), HOSTILE_MATRIX, 1400)
-    assert found["rows"][:3] == [
-        "All cases1 case",
-        "<1 case",
-        "script><script>alert(1)<1 case",
-    ]
+    assert found["rows"][0].startswith("</script>")
+    assert found["rows"][1:] == ["<", "script><script>alert(1)<"]
     assert "\\x00\\x1b\\u202e" in found["head"]
     assert found["title"].startswith("All cases on </script>")
     assert found["listed"] == "1 result in 1 case"

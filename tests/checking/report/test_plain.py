@@ -86,19 +86,19 @@ got 0.0 (00 00 00 00)
                  Crashes below 1.25 (https://example.com/2)
                  ran: Gather
                  again: onnxgather check --case gather/d --lanes openvino --wrap
-        NOT-RUN  directml: 6 cases, such as gather/a
-                 onnxruntime has no DmlExecutionProvider
-        NOT-RUN  openvino: gather/e
-                 Gather went to CPUExecutionProvider
         KNOWN    openvino: gather/c
                  Zeros where an index is out of range (https://example.com/1)
+        NOT-RUN  openvino: gather/e
+                 Gather went to CPUExecutionProvider
+        NOT-RUN  directml: 6 cases, such as gather/a
+                 onnxruntime has no DmlExecutionProvider
 
         cpu: 6 cases, 6 PASS
         openvino: 6 cases, 1 PASS, 1 DIFF, 1 ERROR, 1 NOT-RUN, 1 KNOWN, 1 FIXED
         directml: 6 cases, 6 NOT-RUN
 
-        3 findings; directml did not start. openvino: 1 known wrong
-        6 cases on 3 lanes: 7 agree bit for bit, 1 difference, 1 error, \
+        3 findings; directml did not start. Known: 1 had wrong elements
+        6 cases on 3 lanes: 7 agree bit for bit, 1 had wrong elements, 1 failed, \
 1 fixed known difference, 1 known, 7 not run, which proves nothing.""")  # noqa: E501
 
 
@@ -119,16 +119,16 @@ got 0.0 (00 00 00 00)
                  output[1,0] = input[1, 2] = 5
                  ran: Clip, Gather
                  again: onnxgather check --case 'case 0' --lanes openvino
-        NOT-RUN  openvino: case 3
-                 Gather went to CPUExecutionProvider
         KNOWN    openvino: 2 cases, such as case 1
                  Zeros where an index is out of range (https://example.com/1)
+        NOT-RUN  openvino: case 3
+                 Gather went to CPUExecutionProvider
 
         cpu: 32 cases, 32 PASS
         openvino: 32 cases, 28 PASS, 1 DIFF, 1 NOT-RUN, 2 KNOWN
 
-        1 finding. openvino: 2 known wrong
-        32 cases on 2 lanes: 60 agree bit for bit, 1 difference, 2 known, \
+        1 finding. Known: 2 had wrong elements
+        32 cases on 2 lanes: 60 agree bit for bit, 1 had wrong elements, 2 known, \
 1 not run, which proves nothing.""")  # noqa: E501
 
 
@@ -165,7 +165,7 @@ def test_more_lanes_than_fit_make_more_tables() -> None:
     cases = [
         entry(
             gather_case(f"case {k}"),
-            *(replace(ERROR, state=states[k % 6]) for _ in lanes),
+            *(replace(ERROR, lane=lane.name, state=states[k % 6]) for lane in lanes),
         )
         for k in range(31)
     ]

@@ -121,7 +121,7 @@ def test_each_key_has_a_description() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["State", "ResultKind", "NotRunKind", "Breakdown", "Returned"]
+    "name", ["State", "ResultKind", "Severity", "NotRunKind", "Breakdown", "Returned"]
 )
 def test_the_page_lists_the_values_that_messages_speak_of(name: str) -> None:
     page = (ROOT / "docs" / "report.md").read_text("utf-8")

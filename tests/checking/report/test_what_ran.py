@@ -104,7 +104,7 @@ def test_the_verdict_counts_them_apart() -> None:
     assert "         compared: with DirectML's formula" in as_lines(report).splitlines()
     assert verdict(report) == (
         "1 finding",
-        "1 case on 1 lane: 0 agree bit for bit, 1 difference.",
+        "1 case on 1 lane: 0 agree bit for bit, 1 had wrong elements.",
         "bad",
     )
 
@@ -210,13 +210,17 @@ class TestPage:
     def test_a_cell_counts_them_apart(self, tmp_path: Path, width: int) -> None:
         script = """
         return {
-          cells: [...document.querySelectorAll("#matrix tr.all button")].map(
+          cells: [...document.querySelectorAll("#matrix td [aria-pressed]")].map(
             (button) => [...button.children].map((part) => part.textContent)),
           fits: document.documentElement.scrollWidth <= innerWidth,
         };
         """
         assert probed(tmp_path, html(two_files()), script, width) == {
-            "cells": [["✓ 3/3"], ["✓ 3/3", "✓ 1 passed with DirectML's formula"]],
+            "cells": [
+                ["✓ 1 passed with DirectML's formula", "✓ 6/6"],
+                ["✓ 3/3"],
+                ["✓ 1 passed with DirectML's formula", "✓ 3/3"],
+            ],
             "fits": True,
         }
 
