@@ -74,12 +74,20 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     low bits, and then the nearest number of their own type."""
     inputs: Conversion = "low-bits"
     """What becomes of the numbers of an input."""
+    holds_data: bool = True
+    """Whether the data of a gather are held so, too, and not the indices alone."""
+    floats: Conversion | None = None
+    """nearest: a float that the type does not hold becomes the nearest finite one, and
+    so does infinity. None: it becomes infinity, as IEEE 754 says."""
+    casts_inputs_whole: bool = False
+    """Whether a Cast of an input of the model reads it before it is held in another
+    type."""
     converts_indices: bool = False
     """Whether the adapter converts the indices, so that their low bits are held."""
     casts: Conversion = "low-bits"
     """What becomes of the numbers in a Cast."""
-    returns_held: frozenset[str] = frozenset()
-    """The types of outputs that come in the type in which they are held."""
+    returns: Mapping[str, str] = {}
+    """Types of outputs, and those in which they come."""
     in_float32: frozenset[str] = frozenset()
     """The operators that compute integers in FLOAT32. A number that INT32 does not hold
     becomes its least. `Mul` is that of addresses, too, whose sum then is INT32."""
@@ -157,6 +165,8 @@ class _Machine(NamedTuple):
     def input(self, array: Array, *, are_indices: bool) -> Array:
         """Return an input as the machine holds it."""
         arithmetic = self.arithmetic
+        if not are_indices and not arithmetic.holds_data:
+            return array
         if array.dtype.name in arithmetic.inputs_through:
             narrow = array.astype(arithmetic.inputs_through[array.dtype.name])
             return _nearest(narrow, array.dtype)
@@ -195,6 +205,9 @@ class _Machine(NamedTuple):
         if how == "bytes":
             numbers = np.frombuffer(array.tobytes(), held, array.size)
             return numbers.reshape(array.shape)
+        if self.arithmetic.floats == "nearest" and held.kind == "f":
+            ends = np.finfo(held)
+            array = np.clip(array, ends.min, ends.max)
         with np.errstate(all="ignore"):
             converted = array.astype(held)
         if self.arithmetic.quiets_nans and held.kind == "f":
@@ -230,14 +243,16 @@ def _output(
         values[initializer.name] = machine.held(array, array.dtype, how)
     for node in graph.node:
         operands = [values[name] for name in node.input]
+        # Case: an input that is converted before it is held in another type.
+        if machine.arithmetic.casts_inputs_whole and node.op_type == "Cast":
+            operands = [inputs.get(node.input[0], operands[0])]
         values[node.output[0]] = _OPERATORS[node.op_type](machine, node, operands)
     (output,) = graph.output
     array = values[output.name]
     declared = onnx.helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type)
-    if declared.name in machine.arithmetic.returns_held:
-        return array
+    returned = machine.arithmetic.returns.get(declared.name, declared.name)
     with np.errstate(all="ignore"):
-        return array.astype(declared)
+        return array.astype(returned)
 
 
 _Operator = Callable[[_Machine, onnx.NodeProto, Sequence[Array]], Array]
@@ -427,7 +442,8 @@ def _read(
             if how == "zero":
                 is_zero |= chosen
             elif how not in ("address", "from-the-end"):
-                index = np.where(chosen, _MEANT[how](values, size), index)
+                read = _MEANT[how](values, size).astype(np.int64)
+                index = np.where(chosen, read, index)
         stride = np.array(strides[axis])
         offsets += machine.computed("Mul", np.multiply, index, stride)
     if "Mul" in machine.arithmetic.in_float32:

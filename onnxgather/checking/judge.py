@@ -91,7 +91,7 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         info,
         kind,
         nodes=answer.nodes,
-        node=answer.node,
+        gathers=answer.gathers,
         given_as=answer.given_as,
         of_descriptor=answer.of_descriptor,
         by_directml=answer.by_directml,
@@ -157,6 +157,7 @@ def with_beside(result: Result, beside: Result) -> Result:
         reason = sentence.format(r=result)
         result = replace(result, state=alone, kind=kind, reason=reason, known=None)
     state = worst((result.state, beside.state))
+    # Case: the refusal says nothing, so that the valid case alone does.
     if result.kind is ResultKind.UNPROVED:
         state = beside.state
     alone = None if state == result.state else result.state

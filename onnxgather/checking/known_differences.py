@@ -31,8 +31,11 @@ from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
-from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
-from onnxgather.core.execution.providers import PROVIDERS, WEB_PROVIDERS
+from onnxgather.core.execution.providers import (
+    PROVIDER_NAME,
+    PROVIDERS,
+    WEB_PROVIDERS,
+)
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES
 
@@ -97,9 +100,9 @@ class CasePattern(_Pattern, frozen=True):
     """The operators of the cases, such as GATHER_ND; of forbidden nodes by ONNX's
     names, such as GatherND. The value of a case must be in this array, as in every
     array of a pattern."""
-    node: frozenset[str] | None = None
-    """ONNX's names of gathers, such as GatherND; one of them must be in the model that
-    the lane was given. A GATHER_ND may be lowered to Gather."""
+    gathers: frozenset[str] | None = None
+    """ONNX's names of gathers; the model that the lane was given contains one of them.
+    A GATHER_ND may be lowered to Gather."""
     indices: frozenset[str] | None = None
     """What the values of the indices are like, as `INDEX_VALUES` names it; one of them
     must be so."""
@@ -151,8 +154,8 @@ class Known(
     """The full name of the provider, such as OpenVINOExecutionProvider; or the name of
     a runtime that is no provider, such as opencv."""
     versions: str
-    """A range of versions of onnxruntime, of DirectML or of the other runtime, as pip
-    writes ranges: `>=1.24,<1.25`."""
+    """A range of versions of onnxruntime, of the plugin library, of DirectML or of the
+    other runtime, as pip writes ranges: `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
     """The known difference is about the cases that one of these patterns fits."""
     found: tuple[ResultPattern, ...]
@@ -178,11 +181,9 @@ class Known(
         Raises:
             ValueError: A text is wrong.
         """
-        is_full_name = self.provider.endswith(("Provider", ".dll"))
+        is_name = re.fullmatch(PROVIDER_NAME, self.provider) is not None
         # A short name of a provider would explain nothing.
-        is_runtime = re.fullmatch(RUNTIME_NAME, self.provider) is not None
-        is_short_name = self.provider in (*PROVIDERS, *WEB_PROVIDERS)
-        if not is_full_name and (not is_runtime or is_short_name):
+        if not is_name or self.provider in (*PROVIDERS, *WEB_PROVIDERS):
             names = "CPUExecutionProvider, DirectML.dll or opencv"
             raise ValueError(
                 f"provider must be a full name such as {names}"
@@ -195,13 +196,15 @@ class Known(
                 f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
             ) from None
 
-    def is_about(self, case: Case | CaseResult, lane: LaneInfo, node: str = "") -> bool:
+    def is_about(
+        self, case: Case | CaseResult, lane: LaneInfo, gathers: tuple[str, ...] = ()
+    ) -> bool:
         """Return whether the known difference is about a case on a lane.
 
         Args:
             case: The case.
             lane: The lane.
-            node: As `Result.node`.
+            gathers: As `Result.gathers`.
         """
         if lane.provider != self.provider:
             return False
@@ -209,7 +212,7 @@ class Known(
             return False
         if self.beside is not None and self.beside not in lane.versions:
             return False
-        facts = _CaseFacts(case, node)
+        facts = _CaseFacts(case, gathers)
         return any(pattern.fits(facts) for pattern in self.cases)
 
     def explains(self, result: Result, returned: LaneOutput) -> bool:
@@ -243,9 +246,10 @@ class Known(
 def _version(lane: LaneInfo) -> str | None:
     """Return the version of what runs the cases of a lane.
 
-    It is that of ONNX Runtime, of DirectML or of the runtime of an adapter.
+    It is that of the runtime of an adapter, of a plugin library, of ONNX Runtime or of
+    DirectML.
     """
-    for name in ("onnxruntime", "DirectML", lane.provider):
+    for name in (lane.provider, "onnxruntime", "DirectML"):
         if name in lane.versions:
             return lane.versions[name]
     return None
@@ -279,9 +283,9 @@ INDEX_VALUES: Mapping[str, tuple[int, int]] = {
 class _CaseFacts:
     """What the pattern of an entry reads of a case on a lane."""
 
-    def __init__(self, case: Case | CaseResult, node: str) -> None:
+    def __init__(self, case: Case | CaseResult, gathers: tuple[str, ...]) -> None:
         self._case = case
-        self.node = frozenset(node.split())
+        self.gathers = gathers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._case, name, None)
@@ -400,7 +404,7 @@ def explained(
     replace = msgspec.structs.replace
     returned = LaneOutput(case, info, output)
     for entry in known:
-        if not entry.is_about(case, info, result.node):
+        if not entry.is_about(case, info, result.gathers):
             continue
         # Case 1: the result is wrong as the entry says.
         if entry.explains(result, returned):

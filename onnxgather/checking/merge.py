@@ -36,9 +36,9 @@ class _Part(NamedTuple):
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     """Return one report from the reports of parts of a check, and the missing shards.
 
-    The lanes must agree in name, provider, versions and target, as a result stands for
-    what its lane says of itself. If shards are missing, `shard` of the report names
-    those that are there.
+    The lanes must agree in name, provider, versions, target and options, as a
+    result stands for what its lane says of itself. If shards are missing, `shard` of
+    the report names those that are there.
 
     Args:
         reports: The reports, at least one, each behind its file.
@@ -114,18 +114,16 @@ def _with_known(
     result: Result, entry: CaseResult, lane: LaneInfo, known: Sequence[Known]
 ) -> Result:
     """Return a result whose runs known differences explain."""
-    facts = entry.runs_of(result)
-    cases: list[Case | CaseResult | None] = [facts_of_run for facts_of_run, _ in facts]
+    cases: list[Case | CaseResult | None] = [entry, entry.beside]
     if entry.evidence is not None:
         case = rebuilt(entry, "the report")
         cases = [case, case_beside(case)]
     runs: list[Result] = []
-    for case, (facts_of_run, run) in zip(cases, facts, strict=False):
+    for case, (facts, run) in zip(cases, entry.runs_of(result), strict=False):
         # No known difference explains a refusal that proves nothing.
         is_open = run.known is None and run.kind is not ResultKind.UNPROVED
         if case is not None and is_open:
-            output = facts_of_run.output_of(lane.name)
-            run = explained(run, case, lane, known, output)
+            run = explained(run, case, lane, known, facts.output_of(lane.name))
         runs.append(run)
     return reduce(with_beside, runs)
 
@@ -222,7 +220,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.
-        fields = ("provider", "versions", "target")
+        fields = ("provider", "versions", "target", "provider_options")
         if lane.not_run:
             fields = ("provider",)
         for field in fields:

@@ -229,9 +229,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
     those of the case."""
-    node: str = ""
-    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
-    empty where it runs no ONNX model."""
+    gathers: tuple[str, ...] = ()
+    """ONNX's names of the gathers in the model that the lane was given, such as
+    GatherND; empty where it runs no ONNX model."""
 
     @property
     def bare_rule(self) -> str:
@@ -261,9 +261,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     @property
     def deciding(self) -> Result:
         """The run of which the state is that of the result."""
-        if self.alone is None:
-            return self.runs[0]
-        return self.runs[1]
+        if self.alone is None or self.beside is None:
+            return self
+        return self.beside
 
     @property
     def is_wrong(self) -> bool:

@@ -136,6 +136,7 @@ def check(
     timeout: float = CASE_TIMEOUT,
     plugins: Mapping[str, str | Path] | None = None,
     adapters: Mapping[str, str | Path] | None = None,
+    provider_options: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[Result, ...]:
     """Run a gather on lanes, and compare every output with the reference, bit for bit.
 
@@ -151,10 +152,13 @@ def check(
             unless there are plugins or adapters.
         target: Which models the lanes get; None is the target that suits each provider.
         timeout: Seconds that a lane may take.
-        plugins: Plugin libraries that bring providers, by the full names of these, such
-            as {"MyExecutionProvider": "libmine.so"}.
+        plugins: Plugin libraries that bring providers, by the names of these, such as
+            {"MyExecutionProvider": "libmine.so"}; or the Python packages that have the
+            libraries.
         adapters: Files of adapters for runtimes of one's own, by the names of their
             lanes, such as {"mine": "mine.py"}.
+        provider_options: The providers' own options, by the names of their lanes, such
+            as {"openvino": {"device_type": "CPU"}}.
 
     Returns:
         A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and
@@ -182,7 +186,18 @@ def check(
         check_paths("lane", pythons.values())
     if target is not None:
         check_choice("target", target, TARGETS)
-    opened = open_lanes(names, pythons, libraries, target, timeout, files)
+    settings: dict[str, dict[str, str]] = {}
+    for name, options in mapping("provider_options", provider_options).items():
+        settings[name] = _texts(f"provider_options[{name!r}]", options)
+    opened = open_lanes(
+        names,
+        pythons,
+        libraries,
+        target,
+        timeout,
+        files,
+        provider_options=settings,
+    )
     try:
         report = check_all([case], opened)
     finally:
@@ -190,15 +205,21 @@ def check(
     return report.cases[0].results
 
 
+def _texts(argument: str, value: object) -> dict[str, str]:
+    """Return the texts and paths of an argument of `check` by their names, checked."""
+    texts: dict[str, str] = {}
+    for name, item in mapping(argument, value).items():
+        text: Any = item
+        if isinstance(item, Path):
+            text = str(item)
+        check_name(f"{argument}[{name!r}]", text)
+        texts[name] = text
+    return texts
+
+
 def _paths(argument: str, value: object) -> dict[str, str]:
     """Return the paths of an argument of `check` by their names, checked."""
-    paths: dict[str, str] = {}
-    for name, path in mapping(argument, value).items():
-        text: Any = path
-        if isinstance(path, Path):
-            text = str(path)
-        check_name(f"{argument}[{name!r}]", text)
-        paths[name] = text
+    paths = _texts(argument, value)
     with located(argument):
         check_paths(argument.removesuffix("s"), paths.values())
     return paths

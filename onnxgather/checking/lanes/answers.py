@@ -84,9 +84,9 @@ class AnswersLane:
     def answer(self, case: Case) -> Answer:
         """Return the answer to a case."""
         folder = self._folder / self._folder_of_case[case.name]
-        node = question_of(case, "portable").node
+        gathers = question_of(case, "portable").gathers
         try:
-            return replace(_answer_in(folder), node=node)
+            return replace(_answer_in(folder), gathers=gathers)
         except NoAnswerError as error:
             return Answer.none(error)
         except OSError as error:

@@ -14,8 +14,7 @@ from onnxgather.checking.cases import Case, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
-from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
-from onnxgather.core.execution.providers import FULL_NAME
+from onnxgather.core.execution.providers import PROVIDER_NAME
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import Target
 
@@ -76,8 +75,8 @@ class Answer(msgspec.Struct, frozen=True):
     again: Array | None = None
     """Of RAN on a lane that runs each case twice, over other free memory: the second
     output."""
-    node: str = ""
-    """As `Result.node`."""
+    gathers: tuple[str, ...] = ()
+    """As `Result.gathers`."""
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:
@@ -92,8 +91,7 @@ def beyond_descriptors(case: Case) -> str | None:
     return "a gather between operators" if case.wrapped else None
 
 
-_NAMES = rf"{FULL_NAME}|DirectML\.dll|{RUNTIME_NAME}"
-RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^({_NAMES})\Z")]
+RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^{PROVIDER_NAME}\Z")]
 """The full name of a provider, or the name of another runtime.
 
 The names go into commands that are copied.
@@ -110,7 +108,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     another runtime."""
     versions: dict[str, str] = {}
     """The versions of onnxruntime, numpy, python and others, such as DirectML. A
-    runtime that is no provider of ONNX Runtime has its version under its name."""
+    runtime that is no provider of ONNX Runtime has its version under its name, and so
+    has a provider of a plugin library."""
     devices: tuple[str, ...] = ()
     """The devices that the provider offers."""
     python: str | None = None
@@ -131,6 +130,11 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     usual one."""
     adapter: str | None = None
     """The file of the lane's adapter, if it is the user's own."""
+    plugin: str | None = None
+    """The plugin library that brings the provider, or the Python package that has the
+    library, if one does."""
+    provider_options: dict[str, str] = {}
+    """The provider's own options."""
     required: bool = False
     """Whether a case that did not run on the lane means exit code 3."""
     has_answers: bool = False
@@ -138,11 +142,12 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def software(self) -> list[str]:
-        """The provider, and each package with its version."""
+        """The provider, each package with its version, and the provider's options."""
         texts = [f"{package} {version}" for package, version in self.versions.items()]
         # A runtime that is no provider has a version of its own.
         if self.provider not in self.versions:
             texts.insert(0, self.provider)
+        texts += [f"{key}={value}" for key, value in self.provider_options.items()]
         return texts
 
 

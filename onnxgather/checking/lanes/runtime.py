@@ -176,7 +176,7 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        return replace(self._answered(case, question), node=question.node)
+        return replace(self._answered(case, question), gathers=question.gathers)
 
     def _answered(self, case: Case, question: Question) -> Answer:
         """Have the runtime answer the question of a case."""

@@ -180,13 +180,9 @@ function hint(text) {
   return make("p", { class: "hint" }, text);
 }
 
-/** What a command leaves open: an interpreter, or the library of a provider from a plugin. */
+/** What a command leaves open: an interpreter. */
 function moreOf(command) {
-  const python = " PYTHON is the interpreter of the lane's environment.";
-  const plugin = " A provider from a plugin needs --plugin too.";
-  return (
-    (/=PYTHON\b/.test(command) ? python : "") + (/ExecutionProvider/.test(command) ? plugin : "")
-  );
+  return /=PYTHON\b/.test(command) ? " PYTHON is the interpreter of the lane's environment." : "";
 }
 
 function againSection(command) {

@@ -29,6 +29,7 @@ from onnxgather.checking.report.sentences import (
     causes,
     lane_again,
     models_ran,
+    options_again,
     runs_to_explain,
     verdict,
 )
@@ -64,16 +65,6 @@ class _WrongElement(NamedTuple):
     expected_bytes: str
     returned: str
     returned_bytes: str
-
-
-class _DifferentResult(NamedTuple):
-    """A result of the page, of which several cases may have one."""
-
-    result: Result
-    runs: tuple[NamedRun, ...]
-    """The runs that the page explains."""
-    cause: int | None
-    """The number of its cause."""
 
 
 def html(report: Report) -> bytes:
@@ -150,14 +141,15 @@ def _packed_data(
             cause_numbers[case, cause.first.lane] = number
     detail_numbers = {case: number for number, case in enumerate(with_details)}
     group_numbers: dict[CaseGroup, int] = {}
-    result_numbers: dict[_DifferentResult, int] = {}
+    # Cases of one lane share what the page says of them.
+    result_numbers: dict[tuple[Result, tuple[NamedRun, ...], int | None], int] = {}
     rows: list[list[Any]] = []
     for number, (case, group) in enumerate(zip(report.cases, groups, strict=True)):
         numbers: list[int] = []
         for result in case.results:
             cause_number = cause_numbers.get((number, result.lane))
             runs = tuple(runs_to_explain(case, result))
-            key = _DifferentResult(result, runs, cause_number)
+            key = (result, runs, cause_number)
             numbers.append(result_numbers.setdefault(key, len(result_numbers)))
         origin = [case.file, case.command, case.dispatchable]
         evidence = case.evidence or case.example
@@ -334,7 +326,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
         if not result.is_wrong or lane.target is None:
             continue
         words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
-        words += ["--lane", lane_again(lane), "-o", "repro"]
+        words += ["--lane", lane_again(lane), *options_again(lane), "-o", "repro"]
         commands.append(shlex.join(words))
     return commands
 

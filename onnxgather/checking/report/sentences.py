@@ -132,14 +132,25 @@ def lane_again(lane: LaneInfo) -> str:
     return f"{lane.name}={python}"
 
 
+def options_again(lane: LaneInfo) -> list[str]:
+    """Return the options that a lane needs beside those that name it."""
+    words: list[str] = []
+    if lane.adapter is not None:
+        words += ["--adapter", f"{lane.provider}={lane.adapter}"]
+    if lane.plugin is not None:
+        words += ["--plugin", f"{lane.name}={lane.plugin}"]
+    for key, value in lane.provider_options.items():
+        words += ["--provider-option", f"{lane.name}:{key}={value}"]
+    return words
+
+
 def again(
     report: Report, case: CaseResult, lane: LaneInfo, result: Result
 ) -> list[str]:
     """Return the command that runs a finding again; no command for other results.
 
     A lane whose answers came from a folder cannot run a case.
-    The command lacks --plugin for a provider from a plugin library; for a case with
-    the arrays of --inputs it names them INPUTS.npz.
+    For a case with the arrays of --inputs it names them INPUTS.npz.
     """
     if result.state not in BAD or lane.has_answers:
         return []
@@ -152,10 +163,8 @@ def again(
     words += ["--case", case.name]
     lane_text = lane_again(lane)
     option = "--lanes" if lane_text == lane.name else "--lane"
-    words += [option, lane_text]
+    words += [option, lane_text, *options_again(lane)]
     target_of_name = lane.name.rpartition("@")[2]
-    if lane.adapter is not None:
-        words += ["--adapter", f"{lane.provider}={lane.adapter}"]
     # The file of a model has its own target and opset.
     usual_target = target_of(lane.provider)
     usual_targets = (None, usual_target, target_of_name)

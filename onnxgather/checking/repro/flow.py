@@ -280,7 +280,7 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
             assert isinstance(lane, ModelLane), "a runtime has an interpreter"
             trouble = _trouble_of_lane(lane, trial, result)
         else:
-            files = runnable(difference.case, difference.title, info.provider, trial)
+            files = runnable(difference.case, difference.title, info, trial)
             trouble, printed = _trouble_of_script(info.python, files, result)
         if trouble is None:
             return _Attempt(trial, f"{who} shows it", True, printed)

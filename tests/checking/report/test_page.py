@@ -573,11 +573,7 @@ return [...document.querySelectorAll("p")].map((p) => p.textContent);
     [
         ("target", None, ""),
         ("python", "python3", " PYTHON is the interpreter of the lane's environment."),
-        (
-            "name",
-            "OpenVINOExecutionProvider",
-            " A provider from a plugin needs --plugin too.",
-        ),
+        ("name", "OpenVINOExecutionProvider", ""),
     ],
 )
 def test_a_command_has_the_hints_that_apply_to_it(

@@ -189,6 +189,10 @@ gather/a --lanes openvino --target cpu
 {"wrapped": true} lane {"name": "openvino@cpu", "target": "cpu"}
 gather/a --lanes openvino@cpu --wrap
 
+lane {"plugin": "lib my.so", "provider_options": {"a": "b c", "d": "e"}}
+gather/a --lanes openvino --plugin 'openvino=lib my.so'
+--provider-option 'openvino:a=b c' --provider-option openvino:d=e
+
 {"name": "random/1/2"}
 random/1/2 --lanes openvino --out-of-range clamp
 
