@@ -338,18 +338,18 @@ class LaneOutput:
             return True
         if pattern.got is None:
             return False
-        wrong = self._computed(pattern.got)
+        wrong = self.predicted(pattern.got)
         return wrong is not None and wrong.is_that_of(self._output)
 
     def must_be_wrong(self, got: str) -> bool:
         """Return whether an output that comes about so is wrong."""
-        wrong = self._computed(got)
+        wrong = self.predicted(got)
         if wrong is None or isinstance(self._case, CaseResult):
             return False
         expected = self._case.expected()
         return isinstance(expected, str) or not wrong.is_that_of(expected)
 
-    def _computed(self, got: str) -> Computed | None:
+    def predicted(self, got: str) -> Computed | None:
         """Return the output that comes about so; None if the model has no such one."""
         if got not in self._wrong:
             self._wrong[got] = self._compute(got)
