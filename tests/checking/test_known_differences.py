@@ -568,4 +568,4 @@ def test_the_lies_of_a_lane_are_findings(provider: str) -> None:
             if known.state != "DIFF":
                 believed.append(f"{liar.__name__}: {each.name}")
     assert lies > 300
-    assert len(believed) <= lies * 0.02, believed
+    assert len(believed) <= lies * 0.03, believed
