@@ -426,7 +426,7 @@ def asked(target: Target) -> list[tuple[Case, tuple[str, ...]]]:
 
 def lane_of(known: Known) -> LaneInfo:
     """Return a lane that an entry is about."""
-    versions = {}
+    versions: dict[str, str] = {}
     if known.beside is not None:
         versions[known.beside] = "1.0"
     number = re.search(r"[0-9][0-9.]*", known.versions)
