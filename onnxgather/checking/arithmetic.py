@@ -54,6 +54,9 @@ class GatherRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is read at an address that is outside the tensor."""
     index_type: str | None = None
     """The type in which it reads the indices, by numpy's name; None is their own."""
+    batches_by_indices: bool = False
+    """Whether GatherND numbers batches by the sizes of the indices, and not by those of
+    the data. ONNX forbids that these differ."""
     adds_batch_to_each: bool = False
     """Whether GatherND adds the number of the batch, times the elements that a tuple
     chooses from, to each index of the tuple. That is right for tuples of one index."""
@@ -368,21 +371,19 @@ def _gather_nd(
     length = indices.shape[-1]
     rows = indices.shape[:-1]
     sizes = (*rows, *data.shape[batches + length :])
-    strides = _strides(data.shape)
-    grid = np.indices(sizes, np.int64)
-    others = [*grid[:batches], *grid[len(rows) :]]
-    other_strides = [*strides[:batches], *strides[batches + length :]]
-    base = _offsets(others, other_strides, sizes)
-    position = tuple(grid[: len(rows)])
-    each = np.zeros(sizes, indices.dtype)
     rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
+    strides = _strides(data.shape)
+    grid = list[Array](np.indices(sizes, np.int64))
+    counted = rows if rule.batches_by_indices else data.shape
+    batch = _offsets(grid[:batches], _strides(counted[:batches]), sizes)
+    base = _offsets(grid[len(rows) :], strides[batches + length :], sizes)
+    each = np.zeros(sizes, indices.dtype)
     if rule.adds_batch_to_each:
-        # The batch is counted in the indices, and not in the offsets.
         chosen = math.prod(data.shape[batches : batches + length])
-        places = list[Array](grid)
-        batch = _offsets(places[:batches], _strides(data.shape[:batches]), sizes)
         each = (batch * chosen).astype(indices.dtype)
-        base = _offsets(places[len(rows) :], strides[batches + length :], sizes)
+    else:
+        base += batch * math.prod(data.shape[batches:])
+    position = tuple(grid[: len(rows)])
     coordinates: list[tuple[Array, int]] = []
     for place in range(length):
         coordinate = np.broadcast_to(indices[..., place][position], sizes)
@@ -438,16 +439,14 @@ def _read(
             values = values.astype(rule.index_type)
         index = values.astype(np.int64)
         is_negative = (index < 0) & (index >= -size)
-        is_outside = (index < -size) | (index >= size)
-        counts_from_end = rule.negative == "from-the-end"
-        # Case: a negative index is counted from the end, and never checked.
-        if counts_from_end and rule.outside == "address":
+        if rule.negative == "from-the-end":
             index = np.where(index < 0, index + size, index)
             is_negative = np.zeros(index.shape, bool)
+        is_outside = ((index < 0) | (index >= size)) & ~is_negative
         for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
             if how == "zero":
                 is_zero |= chosen
-            elif how != "address":
+            elif how not in ("address", "from-the-end"):
                 read = _MEANT[how](values, size).astype(np.int64)
                 index = np.where(chosen, read, index)
         stride = np.array(strides[axis])
@@ -464,10 +463,6 @@ def _read(
         is_zero |= is_beyond
     output = np.where(is_beyond, beyond, output)
     return np.where(is_zero, zero, output)
-
-
-def _from_the_end(index: Array, size: int) -> Array:
-    return np.where(index < 0, index + size, index)
 
 
 def _modulo(index: Array, size: int) -> Array:
@@ -492,7 +487,6 @@ def _clamp(index: Array, size: int) -> Array:
 
 
 _MEANT: Mapping[str, Callable[[Array, int], Array]] = {
-    "from-the-end": _from_the_end,
     "modulo": _modulo,
     "modulo-of-sum": _modulo_of_sum,
     "remainder-of-sum": _remainder_of_sum,
