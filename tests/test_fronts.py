@@ -157,12 +157,22 @@ def test_an_adapter_and_a_plugin_are_lanes(tmp_path: Path) -> None:
             "plugins: 'no.so': no such file or directory",
         ),
         ({"plugins": ["no.so"]}, "plugins must be a mapping from names, got ['no.so']"),
+        (
+            {"provider_options": {"cpu": "a=b"}},
+            "provider_options['cpu'] must be a mapping from names, got 'a=b'",
+        ),
+        (
+            {"provider_options": {"cpu": {"a": 1}}},
+            "provider_options['cpu']['a'] must be a text in UTF-8, got 1",
+        ),
+        (
+            {"provider_options": {"gpu": {"a": "b"}}},
+            "the lane of an option of a provider must be one of cpu, got 'gpu'",
+        ),
         ({"adapters": {"a": 5}}, "adapters['a'] must be a text in UTF-8, got 5"),
     ],
 )
-def test_a_path_of_an_adapter_or_a_plugin_that_is_none_is_refused(
-    given: Any, said: str
-) -> None:
+def test_a_path_or_an_option_that_is_none_is_refused(given: Any, said: str) -> None:
     data, indices = np.zeros((4, 3), np.float32), np.zeros((1, 2), np.int64)
     assert (
         message_of(og.OnnxGatherError, og.check, DESC, data, indices, **given) == said

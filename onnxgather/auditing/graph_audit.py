@@ -585,7 +585,7 @@ def _is_about_bad_indices(case: Mapping[str, Any], operators: Collection[str]) -
         return False
     if case.get("out_of_range") != ["error"]:  # another policy, which allows the index
         return False
-    case_operators = case.get("operator") or case.get("node")
+    case_operators = case.get("operator") or case.get("gathers")
     if case_operators is None:  # the cases of all operators
         return True
     return any(operator in operators for operator in case_operators)

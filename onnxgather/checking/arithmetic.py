@@ -7,8 +7,9 @@ finding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
@@ -19,17 +20,32 @@ from onnx import numpy_helper
 
 from onnxgather.core.descriptors.arrays import Array
 
-Conversion = Literal["low-bits", "nearest"]
-"""What becomes of a number that the narrower type does not hold: its low bits, or the
-nearest number that the type holds."""
+Conversion = Literal["low-bits", "nearest", "bytes"]
+"""What becomes of numbers in a narrower type.
 
-Outside = Literal["zero", "address", "from-the-end", "modulo", "clamp"]
+low-bits: of a number that the type does not hold, its low bits. nearest: the nearest
+number that the type holds. bytes: the bytes of all numbers are read as numbers of the
+type, as many as there are.
+"""
+
+Outside = Literal[
+    "zero",
+    "address",
+    "from-the-end",
+    "modulo",
+    "modulo-of-sum",
+    "remainder-of-sum",
+    "clamp",
+]
 """What a gather returns for an index that is not in the range of its axis.
 
 zero: zeros. address: what stands at the address that the index gives without a check,
 which may be outside the tensor. from-the-end: that, where a negative index is counted
-from the end first. modulo: the element at the index modulo the size.
-clamp: the element at the nearest index.
+from the end first. modulo: the element at the index modulo the size. modulo-of-sum: the
+element at the sum of the index and the size, modulo the size; the sum has the type of
+the indices and may overflow. remainder-of-sum: what stands at the address of the
+remainder of that sum, which has the sign of the sum, as in C. clamp: the element at the
+nearest index.
 """
 
 
@@ -41,6 +57,13 @@ class GatherRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     negative: Outside = "from-the-end"
     """What an index gives that is negative and in range. ONNX counts it from the
     end."""
+    beyond: Literal["anything", "zero"] = "anything"
+    """What is read at an address that is outside the tensor."""
+    index_type: str | None = None
+    """The type in which it reads the indices, by numpy's name; None is their own."""
+    adds_batch_to_each: bool = False
+    """Whether GatherND adds the number of the batch, times the elements that a tuple
+    chooses from, to each index of the tuple. That is right for tuples of one index."""
 
 
 class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,12 +73,28 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The rules of Gather, GatherElements and GatherND."""
     holds: Mapping[str, str] = {}
     """Data types, and those in which the runtime holds them, by numpy's names."""
+    inputs_through: Mapping[str, str] = {}
+    """Data types of inputs, and those through which their numbers pass: they become its
+    low bits, and then the nearest number of their own type."""
     inputs: Conversion = "low-bits"
-    """What becomes of a number of an input that the type does not hold."""
+    """What becomes of the numbers of an input."""
+    holds_data: bool = True
+    """Whether the data of a gather are held so, too, and not the indices alone."""
+    floats: Conversion | None = None
+    """nearest: a float that the type does not hold becomes the nearest finite one, and
+    so does infinity. None: it becomes infinity, as IEEE 754 says."""
+    casts_inputs_whole: bool = False
+    """Whether a Cast of an input of the model reads it before it is held in another
+    type."""
+    converts_indices: bool = False
+    """Whether the adapter converts the indices, so that their low bits are held."""
     casts: Conversion = "low-bits"
-    """What becomes of a number in a Cast that the type does not hold."""
-    returns_held: bool = False
-    """Whether outputs have the type in which they are held."""
+    """What becomes of the numbers in a Cast."""
+    returns: Mapping[str, str] = {}
+    """Types of outputs, and those in which they come."""
+    in_float32: frozenset[str] = frozenset()
+    """The operators that compute integers in FLOAT32. A number that INT32 does not hold
+    becomes its least. `Mul` is that of addresses, too, whose sum then is INT32."""
     quiets_nans: bool = False
     """Whether a signaling NaN becomes a quiet one where its type is held in another."""
 
@@ -127,19 +166,52 @@ class _Machine(NamedTuple):
     arithmetic: Arithmetic
     pattern: int
 
+    def input(self, array: Array, *, are_indices: bool) -> Array:
+        """Return an input as the machine holds it."""
+        arithmetic = self.arithmetic
+        if not are_indices and not arithmetic.holds_data:
+            return array
+        if array.dtype.name in arithmetic.inputs_through:
+            narrow = array.astype(arithmetic.inputs_through[array.dtype.name])
+            return _nearest(narrow, array.dtype)
+        how = arithmetic.inputs
+        if are_indices and arithmetic.converts_indices:
+            how = "low-bits"
+        return self.held(array, array.dtype, how)
+
+    def computed(
+        self, operator: str, function: Callable[..., Any], *operands: Array
+    ) -> Array:
+        """Return what a function computes of operands in place of an operator."""
+        dtype = operands[0].dtype
+        with np.errstate(all="ignore"):
+            is_exact = operator not in self.arithmetic.in_float32
+            if is_exact or dtype.kind not in "iu":
+                return function(*operands)
+            floats = function(*[operand.astype(np.float32) for operand in operands])
+            least = np.iinfo(np.int32).min
+            is_held = (floats >= least) & (floats < -float(least))
+            return np.where(is_held, floats, least).astype(dtype)
+
     def held(self, array: Array, dtype: np.dtype[Any], how: Conversion) -> Array:
         """Return an array in the type in which a type is held.
 
         Args:
             array: The array.
             dtype: The type that the array is to have.
-            how: What becomes of a number that the type does not hold.
+            how: What becomes of the numbers.
         """
         held = self.arithmetic.held(dtype)
         if held == array.dtype:
             return array
         if how == "nearest" and held.kind in "iu":
             return _nearest(array, held)
+        if how == "bytes":
+            numbers = np.frombuffer(array.tobytes(), held, array.size)
+            return numbers.reshape(array.shape)
+        if self.arithmetic.floats == "nearest" and held.kind == "f":
+            ends = np.finfo(held)
+            array = np.clip(array, ends.min, ends.max)
         with np.errstate(all="ignore"):
             converted = array.astype(held)
         if self.arithmetic.quiets_nans and held.kind == "f":
@@ -167,38 +239,44 @@ def _output(
 ) -> Array:
     """Return the output of a graph on a machine."""
     values: dict[str, Array] = {"": np.empty(0)}
-    for name, array in inputs.items():
-        how = machine.arithmetic.inputs
-        values[name] = machine.held(array, array.dtype, how)
+    for place, (name, array) in enumerate(inputs.items()):
+        values[name] = machine.input(array, are_indices=place == 1)
     for initializer in graph.initializer:
         array = numpy_helper.to_array(initializer)
         how = machine.arithmetic.casts
         values[initializer.name] = machine.held(array, array.dtype, how)
     for node in graph.node:
         operands = [values[name] for name in node.input]
+        # Case: an input that is converted before it is held in another type.
+        if machine.arithmetic.casts_inputs_whole and node.op_type == "Cast":
+            operands = [inputs.get(node.input[0], operands[0])]
         values[node.output[0]] = _OPERATORS[node.op_type](machine, node, operands)
     (output,) = graph.output
     array = values[output.name]
-    if machine.arithmetic.returns_held:
-        return array
-    declared = output.type.tensor_type.elem_type
+    declared = onnx.helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type)
+    returned = machine.arithmetic.returns.get(declared.name, declared.name)
     with np.errstate(all="ignore"):
-        return array.astype(onnx.helper.tensor_dtype_to_np_dtype(declared))
+        return array.astype(returned)
 
 
 _Operator = Callable[[_Machine, onnx.NodeProto, Sequence[Array]], Array]
 
 
-def _elementwise(function: Callable[..., Any]) -> _Operator:
-    """Return an operator that applies a function of numpy to its operands."""
-
-    def operator(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
-        with np.errstate(all="ignore"):
-            if len(operands) > 2 and isinstance(function, np.ufunc):
-                return reduce(function, operands)
-            return function(*operands)
-
-    return operator
+def _elementwise(
+    machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]
+) -> Array:
+    operator = node.op_type
+    function = _ELEMENTWISE[operator]
+    # Case 1: any number of operands.
+    if operator in ("Max", "Min"):
+        result = operands[0]
+        for operand in operands[1:]:
+            result = machine.computed(operator, function, result, operand)
+        return result
+    # Case 2: a product with the constant one is left out.
+    if operator == "Mul" and operands[1].ndim == 0 and operands[1] == 1:
+        return operands[0]
+    return machine.computed(operator, function, *operands)
 
 
 def _number(node: onnx.NodeProto, name: str, default: int) -> int:
@@ -214,10 +292,12 @@ def _cast(machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) ->
     return machine.held(operands[0], dtype, machine.arithmetic.casts)
 
 
-def _clip(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+def _clip(machine: _Machine, _: onnx.NodeProto, operands: Sequence[Array]) -> Array:
     array, *ends = operands
-    low, high = [None if not end.size else end for end in (*ends, np.empty(0))[:2]]
-    return np.clip(array, low, high)
+    for operator, end in zip(("Max", "Min"), ends, strict=False):
+        if end.size:
+            array = machine.computed(operator, _ELEMENTWISE[operator], array, end)
+    return array
 
 
 def _reshape(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array:
@@ -235,16 +315,22 @@ def _concat(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Arr
     return np.concatenate(operands, _number(node, "axis", 0))
 
 
-def _reduce_sum(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
+def _reduce_sum(
+    machine: _Machine, node: onnx.NodeProto, operands: Sequence[Array]
+) -> Array:
     array, axes = operands
     keeps = bool(_number(node, "keepdims", 1))
     along = tuple(int(axis) for axis in axes)
-    return array.sum(axis=along, keepdims=keeps, dtype=array.dtype)
+
+    def total(terms: Array) -> Array:
+        return terms.sum(axis=along, keepdims=keeps, dtype=terms.dtype)
+
+    return machine.computed("ReduceSum", total, array)
 
 
 def _scatter(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
     array, indices, updates = operands
-    result = array.copy()
+    result = array.astype(updates.dtype)
     axis = _number(node, "axis", 0)
     np.put_along_axis(result, indices.astype(np.int64), updates, axis)
     return result
@@ -294,10 +380,19 @@ def _gather_nd(
     other_strides = [*strides[:batches], *strides[batches + length :]]
     base = _offsets(others, other_strides, sizes)
     position = tuple(grid[: len(rows)])
+    each = np.zeros(sizes, indices.dtype)
+    rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
+    if rule.adds_batch_to_each:
+        # The batch is counted in the indices, and not in the offsets.
+        chosen = math.prod(data.shape[batches : batches + length])
+        places = list[Array](grid)
+        batch = _offsets(places[:batches], _strides(data.shape[:batches]), sizes)
+        each = (batch * chosen).astype(indices.dtype)
+        base = _offsets(places[len(rows) :], strides[batches + length :], sizes)
     coordinates: list[tuple[Array, int]] = []
     for place in range(length):
         coordinate = np.broadcast_to(indices[..., place][position], sizes)
-        coordinates.append((coordinate, batches + place))
+        coordinates.append((coordinate + each, batches + place))
     return _read(machine, node, data, base, coordinates)
 
 
@@ -341,21 +436,34 @@ def _read(
     is_zero = np.zeros(base.shape, bool)
     for values, axis in coordinates:
         size = data.shape[axis]
+        if rule.index_type is not None:
+            values = values.astype(rule.index_type)
         index = values.astype(np.int64)
         is_negative = (index < 0) & (index >= -size)
         is_outside = (index < -size) | (index >= size)
+        counts_from_end = rule.negative == "from-the-end"
+        # Case: a negative index is counted from the end, and never checked.
+        if counts_from_end and rule.outside == "address":
+            index = np.where(index < 0, index + size, index)
+            is_negative = np.zeros(index.shape, bool)
         for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
             if how == "zero":
                 is_zero |= chosen
             elif how != "address":
-                index = np.where(chosen, _MEANT[how](index, size), index)
-        offsets += index * strides[axis]
+                read = _MEANT[how](values, size).astype(np.int64)
+                index = np.where(chosen, read, index)
+        stride = np.array(strides[axis])
+        offsets += machine.computed("Mul", np.multiply, index, stride)
+    if "Mul" in machine.arithmetic.in_float32:
+        offsets = offsets.astype(np.int32)
     is_beyond = (offsets < 0) | (offsets >= data.size)
     zero = np.zeros((), data.dtype)
     if not data.size:
         return np.broadcast_to(zero, offsets.shape).copy()
     output = data.reshape(-1)[np.where(is_beyond, 0, offsets)]
     beyond = np.frombuffer(bytes([machine.pattern] * data.itemsize), data.dtype)[0]
+    if rule.beyond == "zero":
+        is_zero |= is_beyond
     output = np.where(is_beyond, beyond, output)
     return np.where(is_zero, zero, output)
 
@@ -368,6 +476,19 @@ def _modulo(index: Array, size: int) -> Array:
     return index % max(size, 1)
 
 
+def _modulo_of_sum(index: Array, size: int) -> Array:
+    return _sum(index, size) % max(size, 1)
+
+
+def _remainder_of_sum(index: Array, size: int) -> Array:
+    return np.fmod(_sum(index, size), max(size, 1))
+
+
+def _sum(index: Array, size: int) -> Array:
+    """Return the sum of indices and a size, in the type of the indices."""
+    return (index + np.array(size, index.dtype)).astype(np.int64)
+
+
 def _clamp(index: Array, size: int) -> Array:
     return np.clip(index, 0, max(size - 1, 0))
 
@@ -375,29 +496,36 @@ def _clamp(index: Array, size: int) -> Array:
 _MEANT: Mapping[str, Callable[[Array, int], Array]] = {
     "from-the-end": _from_the_end,
     "modulo": _modulo,
+    "modulo-of-sum": _modulo_of_sum,
+    "remainder-of-sum": _remainder_of_sum,
     "clamp": _clamp,
 }
 """The index that a runtime reads in place of one that is negative or out of range."""
 
+_ELEMENTWISE: Mapping[str, Callable[..., Any]] = {
+    "Add": np.add,
+    "Equal": np.equal,
+    "Less": np.less,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Mul": np.multiply,
+    "Not": np.logical_not,
+    "Or": np.logical_or,
+    "Where": np.where,
+}
+"""The operators that compute each element alone."""
+
 _OPERATORS: Mapping[str, _Operator] = {
-    "Add": _elementwise(np.add),
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
     "Cast": _cast,
     "Clip": _clip,
     "Concat": _concat,
-    "Equal": _elementwise(np.equal),
     "Expand": _expand,
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
-    "Less": _elementwise(np.less),
-    "Max": _elementwise(np.maximum),
-    "Min": _elementwise(np.minimum),
-    "Mul": _elementwise(np.multiply),
-    "Not": _elementwise(np.logical_not),
-    "Or": _elementwise(np.logical_or),
     "ReduceSum": _reduce_sum,
     "Reshape": _reshape,
     "ScatterElements": _scatter,
-    "Where": _elementwise(np.where),
 }
 """The operators that a lowering emits."""

@@ -402,20 +402,21 @@ def allowed_beside(case: NodeCase) -> DescriptorCase:
     rule.
     """
     allowed = smallest_case(case.operator, case.data_type)
-    allowed = replace(allowed, name=_name_beside(case.operator, case.data_type))
+    allowed = replace(allowed, name=name_beside(case.operator, case.data_type))
     if case.wrapped:
         return allowed.wrapped_in()
     return allowed
 
 
-def _name_beside(operator: str, data_type: str) -> str:
+def name_beside(operator: str, data_type: str) -> str:
+    """Return the name of the allowed case beside forbidden nodes."""
     return f"beside/{operator}/{data_type}".lower()
 
 
 def is_beside_nodes(case: DescriptorCase) -> bool:
     """Return whether a case is the allowed node beside forbidden nodes."""
     operator = FACTS[case.operator].onnx
-    return case.name == _name_beside(operator, case.data_type)
+    return case.name == name_beside(operator, case.data_type)
 
 
 def case_beside(case: Case) -> DescriptorCase | None:

@@ -49,6 +49,7 @@ from onnxgather.core.execution.providers import (
     SYSTEM,
     Provider,
     find_provider,
+    plugin_provider,
 )
 from onnxgather.core.model.write import VERSION
 
@@ -108,7 +109,7 @@ class TriedProvider(msgspec.Struct, frozen=True, omit_defaults=True):
             return [f"  {self.info.name}: does not start: {self.info.not_run}"]
         line = f"  {self.info.name}: starts"
         version = self.info.versions.get(self.info.provider)
-        if version:  # of another runtime; those of ONNX Runtime are above
+        if version:  # of another runtime or a plugin; those of ONNX Runtime are above
             line += f", version {version}"
         if self.info.devices:
             line += f" on {', '.join(self.info.devices)}"
@@ -153,12 +154,8 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     runtimes: tuple[str, ...] = ()
     """The lanes of the other runtimes whose modules are installed."""
 
-    def findings(self, plugins: Mapping[str, str]) -> Iterator[Finding]:
-        """Yield what is wrong.
-
-        Args:
-            plugins: The paths of plugin libraries, by the names of their lanes.
-        """
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong."""
         if not self.versions:  # it does not answer
             yield Finding(f"{self.fault}")
             return
@@ -170,15 +167,13 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         for tried in self.providers:
             where = f"{self.python}: {tried.info.name}"
             if fault is None and tried.info.not_run is not None:
-                command = self._cure_of_provider(tried.info, plugins)
+                command = self._cure_of_provider(tried.info)
                 yield Finding(f"{where}: {tried.info.not_run}", command)
             for nodes, result in tried.results.items():
                 if result.is_wrong:
                     yield Finding(f"{where}: {nodes}: {_state_and_reason(result)}")
 
-    def _cure_of_provider(
-        self, info: LaneInfo, plugins: Mapping[str, str]
-    ) -> str | None:
+    def _cure_of_provider(self, info: LaneInfo) -> str | None:
         """Return the command that installs what a provider lacks, if a wheel has it."""
         if self.is_host or info.adapter is not None:
             return None
@@ -190,19 +185,15 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         if info.meant is not None:
             python = argument_text(self.python)
             return f"onnxgather doctor --lane {info.meant}={python}"
-        provider = find_provider(info.provider)
+        provider = plugin_provider(info.provider)
+        # A listed provider may lack the libraries of an extra, such as cuda's.
+        has_extra = "[" in provider.wheel
+        is_installed = info.provider in self.listed and not has_extra
         # Without ONNX Runtime a plugin library is of no use yet.
-        library = plugins.get(info.name) if self.listed else None
-        if library:
-            is_installed = os.path.exists(library)
-        else:
-            # A listed provider may lack the libraries that an extra, such as cuda's,
-            # brings.
-            has_extra = "[" in provider.wheel
-            is_installed = info.provider in self.listed and not has_extra
-        if is_installed:
+        has_library = info.plugin is not None and self.listed
+        if is_installed or has_library:
             return None
-        return self._install_provider(provider, library)
+        return self._install_provider(provider)
 
     def _faults(self) -> Iterator[tuple[str, str | None]]:
         """Yield the environment's faults with their cures, in the order to mend."""
@@ -250,16 +241,11 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
         )
         return what, self._install(pinned[kept.name], instead_of=[*pinned])
 
-    def _install_provider(self, provider: Provider, library: str | None) -> str | None:
-        """Return the command that installs a provider; None if no wheel has it.
-
-        Args:
-            provider: The provider.
-            library: Its plugin library, if it comes from one.
-        """
+    def _install_provider(self, provider: Provider) -> str | None:
+        """Return the command that installs a provider; None if no wheel has it."""
         if provider.system not in ("", SYSTEM):
             return None
-        if provider.wheel and library is None:
+        if provider.wheel:
             names = [wheel.name for wheel in self.wheels]
             others = [name for name in names if name != provider.distribution]
             # Case: the lanes of this environment need its wheel.
@@ -344,8 +330,11 @@ def examine(
     python: str = sys.executable,
     timeout: float = CASE_TIMEOUT,
     adapters: Mapping[str, str] = {},
+    provider_options: Mapping[str, Mapping[str, str]] = {},
 ) -> Checkup:
     """Examine this environment, each provider that its ONNX Runtime lists, and lanes.
+
+    With plugins only the lanes that are named are tried.
 
     Args:
         pythons: The interpreters of lanes that run in another environment, or shared
@@ -355,6 +344,7 @@ def examine(
         python: The interpreter of this environment.
         timeout: Seconds that an environment, and then each gather, may take.
         adapters: The files of adapters of one's own, by the names of their lanes.
+        provider_options: As of `open_lanes`.
 
     Raises:
         ProviderError: The name of a lane is no provider's.
@@ -370,15 +360,26 @@ def examine(
     # A runtime with an adapter of one's own is not tried with the one that is here.
     named = {*adapters}
     for name, path in paths.items():
-        # A plugin does not stand for the provider that is listed.
-        if name not in plugins and interpreter(path) == python:
+        if interpreter(path) == python:
             named.add(base_of(name))
-    names = list(dict.fromkeys([*lanes_set_up(), *paths]))
+    names = [*paths]
+    if not plugins:
+        names = list(dict.fromkeys([*lanes_set_up(), *paths]))
     lanes = list[OpenedLane]()
     if names:
-        lanes = open_lanes(names, paths, plugins, timeout=timeout, adapters=adapters)
+        lanes = open_lanes(
+            names,
+            paths,
+            plugins,
+            timeout=timeout,
+            adapters=adapters,
+            provider_options=provider_options,
+        )
 
-    own = examine_environment(python, timeout, named)
+    if plugins:
+        own = look_at(python, timeout)
+    else:
+        own = examine_environment(python, timeout, named)
     tried = {python: [*own.providers]}
     for lane in lanes:
         tried.setdefault(lane.place, []).append(_tried(lane))
@@ -389,11 +390,11 @@ def examine(
             environment = _environment(place, providers[0].info, timeout)
         environments.append(replace(environment, providers=tuple(providers)))
 
-    of_environments = [each.findings(plugins) for each in environments]
+    of_environments = [each.findings() for each in environments]
     findings = [*chain.from_iterable(of_environments)]
     kernels = ""
-    # Case: another interpreter has kernels of its own, which are not asked.
-    if python == sys.executable:
+    # Another interpreter has kernels of its own, which are not asked.
+    if python == sys.executable and not plugins:
         kernels, are_broken = try_kernels(timeout)
         if are_broken:
             findings.append(Finding(f"native kernels: {kernels}"))

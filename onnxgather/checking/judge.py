@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
+from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
 from onnxgather.checking.foreign_memory import FOREIGN_SENTENCES, foreign_memory
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
 from onnxgather.checking.results import (
@@ -26,7 +26,7 @@ from onnxgather.core.descriptors.arrays import Array, differing, elements
 from onnxgather.core.descriptors.explain import element_at, explain
 from onnxgather.core.descriptors.reference import reference, source_map
 from onnxgather.core.options import POLICIES, OutOfRange
-from onnxgather.core.output.result_states import State
+from onnxgather.core.output.result_states import State, worst
 
 _Facts = tuple[ResultKind, dict[str, Any]]
 """A kind, and the fields of `Result` that go with it."""
@@ -49,7 +49,7 @@ KINDS: dict[ResultKind, tuple[State, str]] = {
     ResultKind.BROKEN: ("ERROR", ""),
     ResultKind.NOT_RUN: ("NOT-RUN", ""),
     ResultKind.NOT_STARTED: ("NOT-RUN", ""),
-    ResultKind.UNPROVED: ("NOT-RUN", ""),
+    ResultKind.UNPROVED: ("NOT-RUN", "refused, which proves nothing: {r.message}"),
 }
 """The state of each kind, before known differences are looked up, and its sentence.
 
@@ -75,6 +75,8 @@ _RETURNED_AS = {
 def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
     """Return the result of an answer, before known differences are looked up.
 
+    A refusal passes. It counts only `with_beside` the result of a valid case.
+
     Args:
         case: The case.
         info: The lane that answered.
@@ -89,7 +91,7 @@ def judge(case: Case, info: LaneInfo, answer: Answer) -> Result:
         info,
         kind,
         nodes=answer.nodes,
-        node=answer.node,
+        gathers=answer.gathers,
         given_as=answer.given_as,
         of_descriptor=answer.of_descriptor,
         by_directml=answer.by_directml,
@@ -137,9 +139,29 @@ def result_of(info: LaneInfo, kind: ResultKind, **facts: Any) -> Result:
     if result.returned:
         returned = _RETURNED_AS[result.returned].format(r=result)
     reason = sentence.format(r=result, provider=info.provider, returned=returned)
-    if result.with_zeros:
-        reason = f"with indices of zero: {reason}"
     return replace(result, reason=reason)
+
+
+def with_beside(result: Result, beside: Result) -> Result:
+    """Return the result of a case that must be refused, with that of the valid case.
+
+    Args:
+        result: The result of the case alone.
+        beside: The result of the valid case beside it.
+    """
+    is_right = beside.state in ("PASS", "FIXED")
+    # Case: the lane may refuse every case, or be wrong about every case.
+    if result.kind is ResultKind.REFUSED and not is_right:
+        kind = ResultKind.UNPROVED
+        alone, sentence = KINDS[kind]
+        reason = sentence.format(r=result)
+        result = replace(result, state=alone, kind=kind, reason=reason, known=None)
+    state = worst((result.state, beside.state))
+    # Case: the refusal says nothing, so that the valid case alone does.
+    if result.kind is ResultKind.UNPROVED:
+        state = beside.state
+    alone = None if state == result.state else result.state
+    return replace(result, state=state, beside=beside, alone=alone)
 
 
 def _facts(case: Case, answer: Answer) -> _Facts:
@@ -167,15 +189,20 @@ def _facts(case: Case, answer: Answer) -> _Facts:
             return ResultKind.REFUSED, {**message, "reason": sentence}
         return _facts_of_returned(Returned.UNKNOWN, answer.output, case.node.rule)
 
-    # Case 3: a descriptor.
-    if answer.kind is AnswerKind.REFUSED:
-        return ResultKind.NOT_TAKEN, message
+    # Case 3: a descriptor with an index out of range.
+    output = answer.output
     expected = case.expected()
     if isinstance(expected, str):
-        return _facts_of_refusal(case, expected, answer)
-    if answer.output is None:
+        if output is None:
+            return ResultKind.REFUSED, {**message, "rule": expected}
+        return _facts_of_returned(_returned(case, output), output, expected)
+
+    # Case 4: any other descriptor.
+    if answer.kind is AnswerKind.REFUSED:
+        return ResultKind.NOT_TAKEN, message
+    if output is None:
         return ResultKind.FAILED, message
-    return _facts_of_output(case, expected, answer.output)
+    return _facts_of_output(case, expected, output)
 
 
 def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Facts:
@@ -198,29 +225,6 @@ def _facts_of_output(case: DescriptorCase, expected: Array, got: Array) -> _Fact
         "compared": int(expected.size),
         "first": Element(index, *texts, source=_source(case, index)),
     }
-
-
-def _facts_of_refusal(case: DescriptorCase, rule: str, answer: Answer) -> _Facts:
-    """Return the kind and facts of an answer to a case that must be refused.
-
-    A refusal counts only if the provider runs the case with valid indices: zeros.
-    """
-    if answer.answers_in_range is None:
-        # Case: the lane returned an output for the case, and failed for zeros.
-        message = answer.reason or "with indices of zero it returned no output"
-        return ResultKind.FAILED, {"message": message}
-    valid = case_beside(case)
-    assert valid is not None, "the case must be refused"
-    expected = reference(valid.descriptor, valid.data, valid.indices)
-    for output in (answer.answers_in_range, answer.again_in_range):
-        if output is None:  # the lane runs each case once
-            continue
-        kind, facts = _facts_of_output(valid, expected, output)
-        if kind is not ResultKind.SAME:
-            return kind, {**facts, "with_zeros": True}
-    if answer.output is None:
-        return ResultKind.REFUSED, {"message": answer.reason, "rule": rule}
-    return _facts_of_returned(_returned(case, answer.output), answer.output, rule)
 
 
 def _facts_of_returned(returned: Returned, got: Array, rule: str) -> _Facts:

@@ -9,10 +9,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, reduce
 from glob import escape
 from importlib.resources import files
-from itertools import starmap
+from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from packaging.version import InvalidVersion
 
 from onnxgather.checking.arithmetic import Computed, arithmetics, computed
 from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.judge import with_beside
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.lanes.python import question_of
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
@@ -29,8 +30,11 @@ from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, elements
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
-from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
-from onnxgather.core.execution.providers import PROVIDERS, WEB_PROVIDERS
+from onnxgather.core.execution.providers import (
+    PROVIDER_NAME,
+    PROVIDERS,
+    WEB_PROVIDERS,
+)
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES
 
@@ -95,9 +99,9 @@ class CasePattern(_Pattern, frozen=True):
     """The operators of the cases, such as GATHER_ND; of forbidden nodes by ONNX's
     names, such as GatherND. The value of a case must be in this array, as in every
     array of a pattern."""
-    node: tuple[str, ...] | None = None
-    """ONNX's names of the gathers in the models that the lane was given, such as
-    GatherND. A GATHER_ND may be lowered to Gather."""
+    gathers: frozenset[str] | None = None
+    """ONNX's names of gathers; the model that the lane was given contains one of them.
+    A GATHER_ND may be lowered to Gather."""
     indices: frozenset[str] | None = None
     """What the values of the indices are like, as `INDEX_VALUES` names it; one of them
     must be so."""
@@ -149,8 +153,8 @@ class Known(
     """The full name of the provider, such as OpenVINOExecutionProvider; or the name of
     a runtime that is no provider, such as opencv."""
     versions: str
-    """A range of versions of onnxruntime, of DirectML or of the other runtime, as pip
-    writes ranges: `>=1.24,<1.25`."""
+    """A range of versions of onnxruntime, of the plugin library, of DirectML or of the
+    other runtime, as pip writes ranges: `>=1.24,<1.25`."""
     cases: tuple[CasePattern, ...]
     """The known difference is about the cases that one of these patterns fits."""
     found: tuple[ResultPattern, ...]
@@ -176,11 +180,9 @@ class Known(
         Raises:
             ValueError: A text is wrong.
         """
-        is_full_name = self.provider.endswith(("Provider", ".dll"))
+        is_name = re.fullmatch(PROVIDER_NAME, self.provider) is not None
         # A short name of a provider would explain nothing.
-        is_runtime = re.fullmatch(RUNTIME_NAME, self.provider) is not None
-        is_short_name = self.provider in (*PROVIDERS, *WEB_PROVIDERS)
-        if not is_full_name and (not is_runtime or is_short_name):
+        if not is_name or self.provider in (*PROVIDERS, *WEB_PROVIDERS):
             names = "CPUExecutionProvider, DirectML.dll or opencv"
             raise ValueError(
                 f"provider must be a full name such as {names}"
@@ -193,13 +195,15 @@ class Known(
                 f"versions must be such as >=1.24,<1.25, got {shown(self.versions)}"
             ) from None
 
-    def is_about(self, case: Case | CaseResult, lane: LaneInfo, node: str = "") -> bool:
+    def is_about(
+        self, case: Case | CaseResult, lane: LaneInfo, gathers: tuple[str, ...] = ()
+    ) -> bool:
         """Return whether the known difference is about a case on a lane.
 
         Args:
             case: The case.
             lane: The lane.
-            node: As `Result.node`.
+            gathers: As `Result.gathers`.
         """
         if lane.provider != self.provider:
             return False
@@ -207,7 +211,7 @@ class Known(
             return False
         if self.beside is not None and self.beside not in lane.versions:
             return False
-        facts = _CaseFacts(case, node)
+        facts = _CaseFacts(case, gathers)
         return any(pattern.fits(facts) for pattern in self.cases)
 
     def explains(self, result: Result, returned: LaneOutput) -> bool:
@@ -241,9 +245,10 @@ class Known(
 def _version(lane: LaneInfo) -> str | None:
     """Return the version of what runs the cases of a lane.
 
-    It is that of ONNX Runtime, of DirectML or of the runtime of an adapter.
+    It is that of the runtime of an adapter, of a plugin library, of ONNX Runtime or of
+    DirectML.
     """
-    for name in ("onnxruntime", "DirectML", lane.provider):
+    for name in (lane.provider, "onnxruntime", "DirectML"):
         if name in lane.versions:
             return lane.versions[name]
     return None
@@ -265,6 +270,7 @@ def _is_within(version: str | None, versions: str) -> bool:
 
 INDEX_VALUES: Mapping[str, tuple[int, int]] = {
     "negative": (-(2**63), -1),
+    "beyond 2^24": (2**24 + 1, 2**64),
     "beyond INT32": (2**31, 2**64),
     "below INT32": (-(2**63), -(2**31) - 1),
     "beyond UINT32": (2**32, 2**64),
@@ -276,9 +282,9 @@ INDEX_VALUES: Mapping[str, tuple[int, int]] = {
 class _CaseFacts:
     """What the pattern of an entry reads of a case on a lane."""
 
-    def __init__(self, case: Case | CaseResult, node: str) -> None:
+    def __init__(self, case: Case | CaseResult, gathers: tuple[str, ...]) -> None:
         self._case = case
-        self.node = node
+        self.gathers = gathers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._case, name, None)
@@ -394,7 +400,7 @@ def explained(
     replace = msgspec.structs.replace
     returned = LaneOutput(case, info, output)
     for entry in known:
-        if not entry.is_about(case, info, result.node):
+        if not entry.is_about(case, info, result.gathers):
             continue
         # Case 1: the result is wrong as the entry says.
         if entry.explains(result, returned):
@@ -416,9 +422,9 @@ def with_fixed(cases: Iterable[CaseResult]) -> list[CaseResult]:
     all_cases = list(cases)
     explaining: set[tuple[str, str | None]] = set()
     for case in all_cases:
-        for result in case.results:
-            if result.state == "KNOWN":
-                explaining.add((result.lane, result.known))
+        for run in chain.from_iterable(result.runs for result in case.results):
+            if run.state == "KNOWN":
+                explaining.add((run.lane, run.known))
     return [_with_fixed(case, explaining) for case in all_cases]
 
 
@@ -426,19 +432,24 @@ def _with_fixed(
     case: CaseResult, explaining: set[tuple[str, str | None]]
 ) -> CaseResult:
     """Return the results of a case, where some entries explain results of lanes."""
-    replace = msgspec.structs.replace
     results: list[Result] = []
     for result in case.results:
-        is_right = result.state in ("PASS", "FIXED") and result.known is not None
-        if is_right and (result.lane, result.known) in explaining:
-            result = replace(result, state="PASS", known=None, reason=None)
-        elif is_right:
-            reason = "passes, although it is a known difference"
-            result = replace(result, state="FIXED", reason=reason)
-        results.append(result)
+        runs = [_fixed(run, explaining) for run in result.runs]
+        results.append(reduce(with_beside, runs))
     if tuple(results) == case.results:
         return case
-    return replace(case, results=tuple(results))
+    return msgspec.structs.replace(case, results=tuple(results))
+
+
+def _fixed(run: Result, explaining: set[tuple[str, str | None]]) -> Result:
+    """Return a run that is FIXED if an entry is about it that explains no result."""
+    replace = msgspec.structs.replace
+    if run.state not in ("PASS", "FIXED") or run.known is None:
+        return run
+    if (run.lane, run.known) in explaining:
+        return replace(run, state="PASS", known=None, reason=None)
+    reason = "passes, although it is a known difference"
+    return replace(run, state="FIXED", reason=reason)
 
 
 class _Finding(NamedTuple):
@@ -468,10 +479,11 @@ def with_findings(report: Report, before: Sequence[Known] = ()) -> list[Known]:
     results_of: dict[_Finding, list[_Found]] = {}
     for case in report.cases:
         for lane, result in zip(report.lanes, case.results, strict=True):
-            found = _Found(case, result, _digest_of(case, result))
-            finding = _finding(lane, found)
-            if finding is not None:
-                results_of.setdefault(finding, []).append(found)
+            for entry, run in case.runs_of(result):
+                found = _Found(entry, run, _digest_of(entry, run))
+                finding = _finding(lane, found)
+                if finding is not None:
+                    results_of.setdefault(finding, []).append(found)
     entries = [*before, *starmap(_entry, results_of.items())]
     entries.sort(key=lambda entry: (entry.provider, entry.versions, repr(entry)))
     return entries
@@ -487,12 +499,11 @@ class _Found(NamedTuple):
 
 def _digest_of(case: CaseResult, result: Result) -> str | None:
     """Return the digest of the output of a result; None if an entry cannot have it."""
-    if case.evidence is None or result.lane not in case.evidence.got:
-        return None
+    output = case.output_of(result.lane)
     # Case: another run returns something else.
     if result.unsteady or result.foreign_memory is not None:
         return None
-    return output_digest(case.evidence.got[result.lane].array())
+    return None if output is None else output_digest(output)
 
 
 def _finding(lane: LaneInfo, found: _Found) -> _Finding | None:
@@ -502,7 +513,7 @@ def _finding(lane: LaneInfo, found: _Found) -> _Finding | None:
     has_not_run = (
         result.state == "NOT-RUN"
         and lane.required
-        and result.kind is not ResultKind.NOT_STARTED
+        and result.kind not in (ResultKind.NOT_STARTED, ResultKind.UNPROVED)
     )
     if not (is_wrong or has_not_run):
         return None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterable, Sequence
+from functools import partial, reduce
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case
+from onnxgather.checking.cases import Case, case_beside
+from onnxgather.checking.judge import with_beside
 from onnxgather.checking.known_differences import Known, explained, with_fixed
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.repro.plan import rebuilt
-from onnxgather.checking.results import Blob, CaseResult, Report, Result
+from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 
@@ -35,9 +36,9 @@ class _Part(NamedTuple):
 def merge(reports: Sequence[tuple[str, Report]]) -> tuple[Report, list[str]]:
     """Return one report from the reports of parts of a check, and the missing shards.
 
-    The lanes must agree in name, provider, versions and target, as a result stands for
-    what its lane says of itself. If shards are missing, `shard` of the report names
-    those that are there.
+    The lanes must agree in name, provider, versions, target and options, as a
+    result stands for what its lane says of itself. If shards are missing, `shard` of
+    the report names those that are there.
 
     Args:
         reports: The reports, at least one, each behind its file.
@@ -92,16 +93,10 @@ def with_known(report: Report, known: Sequence[Known]) -> Report:
     cases: list[CaseResult] = []
     for case in report.cases:
         results: list[Result] = []
-        case_itself: Case | CaseResult = case
-        got: Mapping[str, Blob] = {}
-        if case.evidence is not None:
-            case_itself = rebuilt(case, "the report")
-            got = case.evidence.got
         for lane, result in zip(report.lanes, case.results, strict=True):
             # No known difference explains a lane that did not start.
-            if result.known is None and lane.not_run is None:
-                output = got[lane.name].array() if lane.name in got else None
-                result = explained(result, case_itself, lane, known, output)
+            if lane.not_run is None:
+                result = _with_known(result, case, lane, known)
             results.append(result)
         cases.append(replace(case, results=tuple(results)))
     return replace(report, cases=[*map(_with_evidence, with_fixed(cases))])
@@ -113,6 +108,24 @@ def _with_evidence(case: CaseResult) -> CaseResult:
     if any(result.state != "PASS" for result in case.results) and case.example:
         return replace(case, evidence=case.example, example=None)
     return case
+
+
+def _with_known(
+    result: Result, entry: CaseResult, lane: LaneInfo, known: Sequence[Known]
+) -> Result:
+    """Return a result whose runs known differences explain."""
+    cases: list[Case | CaseResult | None] = [entry, entry.beside]
+    if entry.evidence is not None:
+        case = rebuilt(entry, "the report")
+        cases = [case, case_beside(case)]
+    runs: list[Result] = []
+    for case, (facts, run) in zip(cases, entry.runs_of(result), strict=False):
+        # No known difference explains a refusal that proves nothing.
+        is_open = run.known is None and run.kind is not ResultKind.UNPROVED
+        if case is not None and is_open:
+            run = explained(run, case, lane, known, facts.output_of(lane.name))
+        runs.append(run)
+    return reduce(with_beside, runs)
 
 
 def _distinct(items: Iterable[T]) -> list[T]:
@@ -207,7 +220,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
     not_run = None
     for path, lane in lanes:
         # A lane that did not start may not know its versions nor its target.
-        fields = ("provider", "versions", "target")
+        fields = ("provider", "versions", "target", "provider_options")
         if lane.not_run:
             fields = ("provider",)
         for field in fields:

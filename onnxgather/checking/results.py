@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode
+from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, name_beside
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import Descriptor
@@ -30,7 +31,7 @@ from onnxgather.core.public import public
 LARGEST_EXAMPLE = 2**9
 """The most bytes of inputs that a report holds of a case that passed."""
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the report's JSON.
 
 It grows when a field goes away or changes its meaning.
@@ -49,8 +50,8 @@ class ResultKind(StrEnum):
     SAME = "same"
     """The output has the data type, the shape and the bytes of the reference's."""
     REFUSED = "refused"
-    """The provider refuses the case, as it must, and runs the same case with valid
-    indices or an allowed node."""
+    """The provider refuses the case, as it must, and is right about the valid case
+    beside it."""
     ELEMENTS = "elements"
     """Elements of the output differ."""
     DATA_TYPE = "data-type"
@@ -70,8 +71,8 @@ class ResultKind(StrEnum):
     NOT_STARTED = "not-started"
     """The lane did not start."""
     UNPROVED = "unproved"
-    """The provider refuses the forbidden node, but does not run an allowed one of the
-    operator."""
+    """The provider refuses the case, as it must, but is not right about the valid case
+    beside it, so that the refusal proves nothing."""
 
 
 class Returned(StrEnum):
@@ -149,8 +150,6 @@ class ArrayType(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """What became of one case on one lane.
 
-    Of kind unproved it is about the allowed node.
-
     Example:
         >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
         >>> data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
@@ -163,9 +162,10 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     lane: str
     """The name of the lane."""
     state: State
-    """Whether the lane computes what the reference computes."""
+    """Whether the lane computes what the reference computes. Where there is `beside`,
+    it is the worse state of the two runs; that of `beside` where `kind` is unproved."""
     kind: ResultKind
-    """What became of the case, exactly."""
+    """What became of the case itself, exactly."""
     reason: str | None = None
     """A sentence for people: why the state is not PASS, or what both refused. Its
     wording may change at any time; programs read the other fields."""
@@ -200,21 +200,25 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     elsewhere: NodeElsewhere | None = None
     """The node that went to another provider, where `kind` is not-run and ONNX Runtime
     tells it."""
-    with_zeros: bool = False
-    """Whether the result is about the same case with indices of zero. Such a case is
-    run beside one that must be refused: a refusal counts only if the provider runs the
-    case with valid indices."""
+    beside: Result | None = None
+    """The result of the valid case that runs beside a case which must be refused: the
+    same descriptor with indices of zero, or an allowed node. A refusal counts only if
+    the provider is right about the valid case. The other keys are about the case
+    itself."""
+    alone: State | None = None
+    """The state of the case itself, where `state` is that of `beside`."""
     unsteady: bool = False
     """Whether a second run returned something else."""
     foreign_memory: ForeignMemory | None = None
-    """How the output shows memory that is not the model's, where `state` is DIFF and
-    the lane runs each case twice. Report it privately first."""
+    """How the output shows memory that is not the model's, where the case itself is a
+    DIFF and the lane runs each case twice. Report it privately first."""
     found: State | None = None
-    """The state without the file of known differences, where `state` is KNOWN."""
+    """The state of the case itself without the file of known differences, where that
+    explains it."""
     known: str | None = None
-    """What the file of known differences says, where `state` is KNOWN or FIXED; and in
-    the report of a part of the cases, where the case is right and the file says that it
-    is wrong. A sentence for people."""
+    """What the file of known differences says, where the case itself is KNOWN or FIXED;
+    and in the report of a part of the cases, where the case itself is right and the
+    file says that it is wrong. A sentence for people."""
     of_descriptor: bool = False
     """Whether the lane ran the descriptor of the case's model, and not the model: it
     runs no ONNX models."""
@@ -225,9 +229,9 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
     """The data types that the provider was given in place of those that it lacks, such
     as `data as UINT32, indices as INT32`. The inputs and the outputs of the report are
     those of the case."""
-    node: str = ""
-    """ONNX's name of the gather in the model that the lane was given, such as GatherND;
-    empty where it runs no ONNX model."""
+    gathers: tuple[str, ...] = ()
+    """ONNX's names of the gathers in the model that the lane was given, such as
+    GatherND; empty where it runs no ONNX model."""
 
     @property
     def bare_rule(self) -> str:
@@ -247,9 +251,29 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
         return remarks
 
     @property
+    def runs(self) -> list[Result]:
+        """The case itself, and the valid case beside it if one ran."""
+        if self.beside is None:
+            return [self]
+        itself = replace(self, state=self.alone or self.state, beside=None, alone=None)
+        return [itself, self.beside]
+
+    @property
+    def deciding(self) -> Result:
+        """The run of which the state is that of the result."""
+        if self.alone is None or self.beside is None:
+            return self
+        return self.beside
+
+    @property
     def is_wrong(self) -> bool:
-        """Whether the lane is wrong, be it a known difference or not."""
-        return (self.found or self.state) in ("DIFF", "ERROR")
+        """Whether the lane is wrong in a run, be it a known difference or not."""
+        return any((run.found or run.state) in ("DIFF", "ERROR") for run in self.runs)
+
+    @property
+    def shows_foreign_memory(self) -> bool:
+        """Whether the output of a run shows memory that is not the model's."""
+        return any(run.foreign_memory is not None for run in self.runs)
 
 
 class Blob(ArrayType, frozen=True):
@@ -295,11 +319,14 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """The output of the reference; absent where the case must be refused."""
     got: dict[str, Blob] = {}
     """The outputs of the lanes that did not pass, by the names of the lanes."""
+    got_beside: dict[str, Blob] = {}
+    """Likewise the outputs for the valid case beside a case that must be refused."""
 
     @property
     def blobs(self) -> list[Blob]:
         """All arrays."""
-        blobs = [self.data, self.indices, self.expected, *self.got.values()]
+        outputs = [*self.got.values(), *self.got_beside.values()]
+        blobs = [self.data, self.indices, self.expected, *outputs]
         return [blob for blob in blobs if blob is not None]
 
     @property
@@ -308,14 +335,21 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(len(blob.data) for blob in self.blobs) + len(self.model or b"")
 
     @classmethod
-    def of(cls, case: Case, got: Mapping[str, Array]) -> Evidence | None:
+    def of(
+        cls,
+        case: Case,
+        got: Mapping[str, Array],
+        got_beside: Mapping[str, Array] | None = None,
+    ) -> Evidence | None:
         """Return the evidence of a case; None if its arrays are too large.
 
         Args:
             case: The case.
             got: The outputs of the lanes that did not pass, by the names of the lanes.
+            got_beside: Likewise those for the valid case beside it.
         """
-        arrays = [case.data, case.indices, *got.values()]
+        got_beside = got_beside or {}
+        arrays = [case.data, case.indices, *got.values(), *got_beside.values()]
         descriptor = None
         node = None
         model = None
@@ -339,6 +373,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
             model,
             expected,
             {lane: Blob.of(array) for lane, array in got.items()},
+            {lane: Blob.of(array) for lane, array in got_beside.items()},
         )
 
 
@@ -387,6 +422,29 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs have at most 512 bytes have an example."""
 
     @property
+    def beside(self) -> CaseResult:
+        """The valid case beside this one, which must be refused, without results."""
+        name = f"beside/{self.name}"
+        # Case: a node that ONNX forbids.
+        if self.in_range:
+            name = name_beside(self.operator, self.data_type)
+        evidence = self.evidence
+        if evidence is not None:
+            evidence = replace(evidence, got=evidence.got_beside)
+        return replace(self, name=name, in_range=True, results=(), evidence=evidence)
+
+    def output_of(self, lane: str) -> Array | None:
+        """Return the output of a lane that did not pass, if the report has it."""
+        if self.evidence is None or lane not in self.evidence.got:
+            return None
+        return self.evidence.got[lane].array()
+
+    def runs_of(self, result: Result) -> list[tuple[CaseResult, Result]]:
+        """Return the runs of a result of this case, each beside its case."""
+        itself, *others = result.runs
+        return [(self, itself), *((self.beside, run) for run in others)]
+
+    @property
     def descriptor(self) -> Descriptor | None:
         """The descriptor; None if there is no evidence of it and no example."""
         evidence = self.evidence or self.example
@@ -396,7 +454,11 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(
-        cls, case: Case, results: tuple[Result, ...], got: Mapping[str, Array]
+        cls,
+        case: Case,
+        results: tuple[Result, ...],
+        got: Mapping[str, Array],
+        got_beside: Mapping[str, Array] | None = None,
     ) -> CaseResult:
         """Return the results of a case, with evidence or with an example.
 
@@ -406,6 +468,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
             case: The case.
             results: One per lane.
             got: The outputs of the lanes that did not pass, by the names of the lanes.
+            got_beside: Likewise those for the valid case beside it.
         """
         # The facts have the names of the case's own attributes.
         names = [name for name in cls.__struct_fields__ if hasattr(case, name)]
@@ -415,7 +478,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
         evidence = None
         example = None
         if any(result.state != "PASS" for result in results):
-            evidence = Evidence.of(case, got)
+            evidence = Evidence.of(case, got, got_beside)
         elif case.data.nbytes + case.indices.nbytes <= LARGEST_EXAMPLE:
             example = Evidence.of(case, got)
         return cls(**facts, results=results, evidence=evidence, example=example)

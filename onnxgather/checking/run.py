@@ -28,8 +28,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, allowed_beside
-from onnxgather.checking.judge import KINDS, judge, result_of, with_wrong_first
+from onnxgather.checking.cases import Case, DescriptorCase, case_beside
+from onnxgather.checking.judge import judge, result_of, with_beside, with_wrong_first
 from onnxgather.checking.known_differences import (
     Known,
     explained,
@@ -37,7 +37,13 @@ from onnxgather.checking.known_differences import (
     with_fixed,
 )
 from onnxgather.checking.lanes import check_paths, open_lanes, split_lanes
-from onnxgather.checking.lanes.lane import CASE_TIMEOUT, Answer, Lane, LaneInfo
+from onnxgather.checking.lanes.lane import (
+    CASE_TIMEOUT,
+    Answer,
+    AnswerKind,
+    Lane,
+    LaneInfo,
+)
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import check_choice, check_name, mapping
 from onnxgather.core.descriptors.arrays import Array
@@ -48,8 +54,8 @@ from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.public import public
 
-_Judged = tuple[Result, Array | None]
-"""The result of a case on a lane, and the output of the lane if it is wrong."""
+_Judged = tuple[Result, list[Array | None]]
+"""The result of a case on a lane, and the output of each of its runs that is wrong."""
 
 _Waiting = tuple[Case, list[Future[_Judged | None]]]
 """A case, and its result on each lane as soon as it is there."""
@@ -130,6 +136,7 @@ def check(
     timeout: float = CASE_TIMEOUT,
     plugins: Mapping[str, str | Path] | None = None,
     adapters: Mapping[str, str | Path] | None = None,
+    provider_options: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[Result, ...]:
     """Run a gather on lanes, and compare every output with the reference, bit for bit.
 
@@ -145,10 +152,13 @@ def check(
             unless there are plugins or adapters.
         target: Which models the lanes get; None is the target that suits each provider.
         timeout: Seconds that a lane may take.
-        plugins: Plugin libraries that bring providers, by the full names of these, such
-            as {"MyExecutionProvider": "libmine.so"}.
+        plugins: Plugin libraries that bring providers, by the names of these, such as
+            {"MyExecutionProvider": "libmine.so"}; or the Python packages that have the
+            libraries.
         adapters: Files of adapters for runtimes of one's own, by the names of their
             lanes, such as {"mine": "mine.py"}.
+        provider_options: The providers' own options, by the names of their lanes, such
+            as {"openvino": {"device_type": "CPU"}}.
 
     Returns:
         A result for each lane: `state` is PASS, DIFF, ERROR, NOT-RUN or KNOWN, and
@@ -176,7 +186,18 @@ def check(
         check_paths("lane", pythons.values())
     if target is not None:
         check_choice("target", target, TARGETS)
-    opened = open_lanes(names, pythons, libraries, target, timeout, files)
+    settings: dict[str, dict[str, str]] = {}
+    for name, options in mapping("provider_options", provider_options).items():
+        settings[name] = _texts(f"provider_options[{name!r}]", options)
+    opened = open_lanes(
+        names,
+        pythons,
+        libraries,
+        target,
+        timeout,
+        files,
+        provider_options=settings,
+    )
     try:
         report = check_all([case], opened)
     finally:
@@ -184,15 +205,21 @@ def check(
     return report.cases[0].results
 
 
+def _texts(argument: str, value: object) -> dict[str, str]:
+    """Return the texts and paths of an argument of `check` by their names, checked."""
+    texts: dict[str, str] = {}
+    for name, item in mapping(argument, value).items():
+        text: Any = item
+        if isinstance(item, Path):
+            text = str(item)
+        check_name(f"{argument}[{name!r}]", text)
+        texts[name] = text
+    return texts
+
+
 def _paths(argument: str, value: object) -> dict[str, str]:
     """Return the paths of an argument of `check` by their names, checked."""
-    paths: dict[str, str] = {}
-    for name, path in mapping(argument, value).items():
-        text: Any = path
-        if isinstance(path, Path):
-            text = str(path)
-        check_name(f"{argument}[{name!r}]", text)
-        paths[name] = text
+    paths = _texts(argument, value)
     with located(argument):
         check_paths(argument.removesuffix("s"), paths.values())
     return paths
@@ -384,15 +411,16 @@ def _case_result(
 ) -> Iterator[CaseResult]:
     """Yield the results of a case if every lane has judged it."""
     results: list[Result] = []
-    wrong_outputs: dict[str, Array] = {}
+    got: tuple[dict[str, Array], dict[str, Array]] = ({}, {})
     for judged in [future.result() for future in futures]:
         if judged is None:  # a signal came before the answer
             return
-        result, wrong_output = judged
+        result, outputs = judged
         results.append(result)
-        if wrong_output is not None:
-            wrong_outputs[result.lane] = wrong_output
-    yield CaseResult.of(case, _shared(tuple(results)), wrong_outputs)
+        for got_of_run, output in zip(got, outputs, strict=False):
+            if output is not None:
+                got_of_run[result.lane] = output
+    yield CaseResult.of(case, _shared(tuple(results)), *got)
 
 
 @lru_cache(1024)
@@ -404,7 +432,9 @@ def _shared(results: tuple[Result, ...]) -> tuple[Result, ...]:
 def ask(
     case: Case, lane: Lane, info: LaneInfo, known: Sequence[Known] | None = None
 ) -> _Judged:
-    """Run a case on a lane; return the result, and the lane's output if it is wrong.
+    """Run a case on a lane, and the valid case beside a case that must be refused.
+
+    Return the result, and the output of each run if that is wrong.
 
     Args:
         case: The case.
@@ -414,12 +444,10 @@ def ask(
     """
     # No known difference explains a lane that did not start.
     if info.not_run is not None:
-        return result_of(info, ResultKind.NOT_STARTED, reason=info.not_run), None
+        return result_of(info, ResultKind.NOT_STARTED, reason=info.not_run), []
 
     answer = with_wrong_first(case, lane.answer(case))
     result = judge(case, info, answer)
-    if isinstance(case, NodeCase) and result.state == "PASS":
-        result = _proved_refusal(case, lane, info, result)
     wrong_output = None
     if result.state == "DIFF":
         wrong_output = answer.output
@@ -428,26 +456,14 @@ def ask(
         result = _run_again(case, lane, result, wrong_output)
     if known is None:
         known = known_differences()
-    return explained(result, case, info, known, answer.output), wrong_output
+    result = explained(result, case, info, known, answer.output)
 
-
-def _proved_refusal(
-    case: NodeCase, lane: Lane, info: LaneInfo, refusal: Result
-) -> Result:
-    """Return the refusal of a forbidden node if the lane runs an allowed node.
-
-    Otherwise the lane may refuse every node of the operator, and the refusal proves
-    nothing.
-    """
-    allowed = allowed_beside(case)
-    result = judge(allowed, info, lane.answer(allowed))
-    if result.state == "PASS":
-        return refusal
-    rule = "refused, but an allowed node of the kind does not run either"
-    kind = ResultKind.UNPROVED
-    state, _ = KINDS[kind]
-    reason = f"{rule}: {result.reason}"
-    return replace(result, kind=kind, state=state, reason=reason, nodes=())
+    valid = case_beside(case)
+    # Case: the case need not be refused, or the lane does not run it.
+    if valid is None or answer.by_directml or answer.kind is AnswerKind.NOT_RUN:
+        return result, [wrong_output]
+    beside, outputs = ask(valid, lane, info, known)
+    return with_beside(result, beside), [wrong_output, *outputs]
 
 
 def _run_again(case: Case, lane: Lane, result: Result, output: Array) -> Result:

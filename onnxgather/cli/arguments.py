@@ -156,7 +156,11 @@ def tool(name: str) -> str:
 
 
 def _pairs(
-    *names: str, read: Callable[[str], object] = str, hint: str = "", **more: Any
+    *names: str,
+    read: Callable[[str], object] = str,
+    hint: str = "",
+    alone: bool = False,
+    **more: Any,
 ) -> Any:
     """Return an option of NAME=VALUE texts, which may come several times.
 
@@ -164,6 +168,7 @@ def _pairs(
         names: The names of the option.
         read: It reads a VALUE, and raises ValueError where the text breaks its rule.
         hint: What the message adds where a text is not NAME=VALUE.
+        alone: Whether a text may be a VALUE alone, which is its own NAME.
         more: As of click.
     """
 
@@ -172,7 +177,9 @@ def _pairs(
     ) -> Any:
         texts: dict[str, str] = {}
         for text in values:
-            name, _, value = text.partition("=")
+            name, equals_sign, value = text.partition("=")
+            if alone and not equals_sign:
+                value = name
             if not name or not value:
                 raise BadParameter(f"must be {param.metavar}{hint}, got {text!r}")
             if name in texts:
@@ -684,11 +691,37 @@ _lane = _pairs(
 _plugin = _pairs(
     "--plugin",
     "plugins",
+    alone=True,
     metavar="NAME=LIBRARY",
     help=(
-        "A lane whose provider comes from a plugin library. NAME is the provider's full"
-        " name, such as MyExecutionProvider."
+        "A lane whose provider comes from a plugin library, or from the Python package"
+        " that has the library. NAME is the provider's, such as MyExecutionProvider; a"
+        " PACKAGE alone tells it."
     ),
+)
+
+
+def _options_by_name(
+    _ctx: click.Context, param: click.Parameter, texts: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return the options of each NAME, which may have colons itself."""
+    options: dict[str, dict[str, str]] = {}
+    for text in texts:
+        place, _, value = text.partition("=")
+        name, _, key = place.rpartition(":")
+        if not name or not key or not value:
+            raise BadParameter(f"must be {param.metavar}, got {text!r}")
+        options.setdefault(name, {})[key] = value
+    return options
+
+
+provider_option = click.option(
+    "--provider-option",
+    "provider_options",
+    multiple=True,
+    callback=_options_by_name,
+    metavar="NAME:KEY=VALUE",
+    help="An option of a provider, as its maker documents it; NAME is the lane's.",
 )
 adapter = _pairs(
     "--adapter",
@@ -699,7 +732,7 @@ adapter = _pairs(
         " describes. NAME is the lane's, such as mine."
     ),
 )
-lanes = _together(_lane, _plugin, adapter, timeout)
+lanes = _together(_lane, _plugin, provider_option, adapter, timeout)
 
 
 class Lanes(NamedTuple):
@@ -712,6 +745,7 @@ class Lanes(NamedTuple):
     lanes: Sequence[str] | None = None
     """The names of lanes; --lane, --plugin and --adapter may name others."""
     opset: int = DEFAULT_OPSET
+    provider_options: Mapping[str, Mapping[str, str]] = {}
 
     @property
     def are_named(self) -> bool:
@@ -754,4 +788,5 @@ class Lanes(NamedTuple):
             self.timeout,
             self.adapters,
             self.opset,
+            self.provider_options,
         )

@@ -51,7 +51,9 @@ Forms of --lane:
   directml=FOLDER          the folder that a setup.sh filled
   web-wasm=FOLDER          the folder of onnxruntime-web, for lanes web-...
 A label tells two lanes of one provider apart, such as cpu@old. If the label
-is a target, as in cpu@native, the lane's models are made for this target.
+is a target, as in cpu@native, the lane's models are made for this target. If
+it is CPU, GPU or NPU, the lane of --plugin uses the devices of this type;
+with a number, as in mine@GPU:1, it uses one of them, counted from 0.
 """
 
 HELP_ON_STATES = """\b
@@ -516,9 +518,9 @@ def merge_command(
 ) -> int:
     """Make one report of those that `check --shard K/N --json=FILE` wrote.
 
-    The lanes of all must agree in name, provider, versions and target. Where shards are
-    missing, the report of the others is written, and the exit code is 2. Otherwise it
-    is the exit code that the whole check would have had.
+    The lanes of all must agree in name, provider, versions, target and options. Where
+    shards are missing, the report of the others is written, and the exit code is 2.
+    Otherwise it is the exit code that the whole check would have had.
     """
     from onnxgather.checking.merge import merge, with_known
     from onnxgather.checking.report_files import known_from, open_report

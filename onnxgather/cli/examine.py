@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +11,7 @@ import click
 from click import UsageError
 
 from onnxgather.checking.cases import drawn_cases
+from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.examples import command
@@ -44,14 +46,19 @@ def doctor_command(lanes: Lanes, outputs: Outputs) -> int:
     """Examine this Python environment, and others given as lanes.
 
     Says which wheels own the module onnxruntime and which providers run a gather, and
-    gives the commands that mend what is wrong.
+    gives the commands that mend what is wrong. With --plugin it tries only the lanes
+    that are named.
     """
     from onnxgather.checking.doctor import examine
 
     lanes.check_paths()
     outputs.check_writable()
     checkup = examine(
-        lanes.pythons, lanes.plugins, timeout=lanes.timeout, adapters=lanes.adapters
+        lanes.pythons,
+        lanes.plugins,
+        timeout=lanes.timeout,
+        adapters=lanes.adapters,
+        provider_options=lanes.provider_options,
     )
     batch = Batch(prints=False)
     is_printed = outputs.write_json(batch, checkup)
@@ -76,7 +83,8 @@ class ReproOptions(NamedTuple):
     lane: tuple[str, str | None] | None
     """The name and the path of the lane."""
     plugin: str | None
-    """The library that brings the lane's provider."""
+    """The library that brings the lane's provider, or the package that has it."""
+    provider_options: dict[str, dict[str, str]]
     adapters: dict[str, str]
     """The files of adapters, by the names of their lanes."""
     wrap: bool
@@ -111,8 +119,12 @@ class Suspect(NamedTuple):
 @arguments.file(
     "--plugin",
     metavar="[NAME=]LIBRARY",
-    help="The library that brings the lane's provider; NAME is the lane's.",
+    help=(
+        "The library that brings the lane's provider, or the Python package that has"
+        " it; NAME is the lane's."
+    ),
 )
+@arguments.provider_option
 @arguments.adapter
 @arguments.node
 @arguments.inputs
@@ -195,17 +207,14 @@ def repro_command(
 
 def _check_lane(options: ReproOptions) -> None:
     """Check the name of --lane, and that each adapter is there and is the lane's."""
-    from onnxgather.checking.lanes import open_lanes
-
     for name, path in options.adapters.items():
         if options.lane is None or options.lane[0].partition("@")[0] != name:
             raise UsageError(f"--adapter {name}={path} must come with --lane {name}")
     if options.lane is None:
         return
-    name, _ = options.lane
     try:
-        # The lane is opened anew with its path; here only its name is checked.
-        open_lanes([name], adapters=options.adapters)
+        # Later it is opened anew, with what a report says of it.
+        _lanes(options, None, CASE_TIMEOUT).open(None)
     except OnnxGatherError as error:
         raise click.BadParameter(str(error), param_hint="'--lane'") from None
 
@@ -213,7 +222,7 @@ def _check_lane(options: ReproOptions) -> None:
 def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> Lanes:
     """Return the options of the only lane.
 
-    It is that of --lane, else that of the report, else cpu.
+    It is that of --lane, else that of the report, else that of --plugin, else cpu.
     """
     name = "cpu"
     pythons = dict[str, str]()
@@ -223,14 +232,19 @@ def _lanes(options: ReproOptions, reported: LaneInfo | None, timeout: float) -> 
             pythons[name] = python
     elif reported is not None:
         name = reported.name
+    elif options.plugin:
+        name = options.plugin.partition("=")[0]
     # The name before the library is optional, as there is only this lane.
     plugins = dict[str, str]()
     if options.plugin:
         plugins[name] = options.plugin.removeprefix(f"{name}=")
+    settings = options.provider_options
     opset = DEFAULT_OPSET
-    if reported is not None and reported.opset is not None:
-        opset = reported.opset
-    return Lanes(pythons, plugins, options.adapters, timeout, [name], opset)
+    if reported is not None:
+        opset = reported.opset or opset
+        settings = settings or {name: reported.provider_options}
+    adapters = options.adapters
+    return Lanes(pythons, plugins, adapters, timeout, [name], opset, settings)
 
 
 def _suspect(
@@ -282,6 +296,7 @@ def _of_report(
 
     It is None if no lane is named and none went wrong in the case.
     """
+    from onnxgather.checking.report.sentences import options_again
     from onnxgather.checking.repro import plan
 
     if options.out_of_range:
@@ -307,13 +322,16 @@ def _of_report(
         # A lane that is named need not be in the report.
         named = [info for info in report.lanes if info.name == options.lane[0]]
         reported = next(iter(named), None)
-    # A report never names a program to start.
-    if reported is not None and reported.adapter is not None and not options.adapters:
-        option = f"--adapter {reported.provider}={reported.adapter}"
-        raise OnnxGatherError(
-            f"{source}: lane {shown(reported.name)} needs its adapter"
-            f", such as --lane {reported.name} {option}"
-        )
+    # A report never names a program to start, nor a library to load.
+    if reported is not None:
+        lacks_adapter = reported.adapter is not None and not options.adapters
+        lacks_plugin = reported.plugin is not None and not options.plugin
+        if lacks_adapter or lacks_plugin:
+            words = shlex.join(options_again(reported))
+            raise OnnxGatherError(
+                f"{source}: lane {shown(reported.name)} needs its own options"
+                f", such as --lane {reported.name} {words}"
+            )
     target = options.target
     if target is None and reported is not None:
         target = reported.target

@@ -202,9 +202,9 @@ def _check(config: pytest.Config, case: Case, lanes: Iterable[Team]) -> None:
         result, *_ = ask(case, lane, lane.info, known_differences)
         states.add(result.state)
         if _is_failure(result, asked.options.required):
-            failures.append(_text_of(result))
+            failures.append(_text_of(case, result))
         elif result.state != "PASS":
-            others.append(_text_of(result))
+            others.append(_text_of(case, result))
     if failures:
         pytest.fail("\n".join(failures), pytrace=False)
     if "KNOWN" in states:
@@ -235,11 +235,11 @@ def _is_failure(result: Result, required: Container[str]) -> bool:
     return result.kind == "not-started" or result.lane in required
 
 
-def _text_of(result: Result) -> str:
+def _text_of(case: Case, result: Result) -> str:
     """Return a result as pytest shows it."""
     from onnxgather.checking.report.sentences import evidence_lines
 
-    lines = "\n".join(evidence_lines(result))
+    lines = "\n".join(evidence_lines(case, result))
     return f"{result.lane}: {result.state}: {lines}"
 
 

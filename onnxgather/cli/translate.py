@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,7 @@ from onnxgather.cli.sources import (
 )
 from onnxgather.cli.terminal import Progress, is_terminal, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.checks import number_of, printable, shown
+from onnxgather.core.checks import check_choice, number_of, printable, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.explain import (
     Explanation,
@@ -65,12 +65,14 @@ from onnxgather.core.programs.program import Program
 from onnxgather.core.programs.running import ByteForm, execute, printed
 
 if TYPE_CHECKING:
+    from onnxgather.core.execution.session import Session
     from onnxgather.core.lowering.show import Description
 
 
 @command("run", click.Command)
 @arguments.argument("file", metavar="FILE")
 @arguments.run_on
+@arguments.provider_option
 @arguments.inputs
 @arguments.policy(
     default_in_help="directml, as dxdispatch; of a model that onnxgather wrote: its own"
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
 def run_command(
     file: str,
     provider: str,
+    provider_options: dict[str, dict[str, str]],
     out_of_range: OutOfRange | None,
     target: Target | None,
     output_folder: str,
@@ -126,11 +129,21 @@ def run_command(
         desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
     ) -> Array:
         with closing(progress), child.starts_told(show_wait):
-            return session.run(desc, data, indices, policy, provider, target)
+            return make_session(desc, out_of_range=policy, target=target).run(
+                data, indices
+            )
 
+    for name in provider_options:
+        with arguments.as_usage(UsageError):
+            check_choice("the NAME of --provider-option", name, [provider])
+    make_session = partial(
+        session.Session,
+        provider=provider,
+        provider_options=provider_options.get(provider),
+    )
     on_dll = provider == DIRECTML_DLL
     if on_dll:
-        _check_options_of_dll(target, out_of_range or "directml")
+        _check_options_of_dll(target, out_of_range or "directml", provider_options)
     # Before the program, as a variable that is wrong is no fault of the program.
     hosts.find_runtime(PROVIDERS.get(provider, Provider(provider)), warm=True)
     allow_outside = reading.allow_outside
@@ -147,7 +160,7 @@ def run_command(
         if case.note is not None and not case.must_refuse:
             say(f"{file}: {case.note}", err=True)
         with located(file):
-            output = _output(case, program, provider, target)
+            output = _output(case, program, make_session, target)
         data_type = case.descriptor.output_tensor.data_type
         content = np.ascontiguousarray(output).reshape(-1).view(np.uint8)
         form = _byte_form(numbers)
@@ -234,7 +247,10 @@ def _case_to_run(
 
 
 def _output(
-    case: DescriptorCase, program: Program, provider: str, target: Target | None
+    case: DescriptorCase,
+    program: Program,
+    make_session: Callable[..., Session],
+    target: Target | None,
 ) -> Array:
     """Return the output of a descriptor alone, or of a model.
 
@@ -243,12 +259,13 @@ def _output(
         ProviderError: The provider is missing, fails, or did not get every node.
     """
     from onnxgather.core.execution.elsewhere.substitutes import why_not_as_it_is
-    from onnxgather.core.execution.session import Session, run
 
-    arrays = case.data, case.indices
     if program.model is None:
-        return run(case.descriptor, *arrays, case.out_of_range, provider, target)
-    session = Session(program.model.proto, provider)
+        session = make_session(
+            case.descriptor, out_of_range=case.out_of_range, target=target
+        )
+        return session.run(case.data, case.indices)
+    session = make_session(program.model.proto)
     # Some providers refuse no index.
     if case.must_refuse:
         raise IndexOutOfRangeError(str(case.expected()))
@@ -257,7 +274,7 @@ def _output(
     )
     if why_not is not None:
         raise ProviderError(why_not)
-    return session.run(*arrays)
+    return session.run(case.data, case.indices)
 
 
 def _byte_form(numbers: bool) -> ByteForm:
@@ -272,7 +289,9 @@ def _byte_form(numbers: bool) -> ByteForm:
     return "escapes" if is_terminal(sys.stdout) else "bytes"
 
 
-def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
+def _check_options_of_dll(
+    target: Target | None, policy: OutOfRange, provider_options: Mapping[str, object]
+) -> None:
     """Check the options of a run on DirectML.dll itself.
 
     Raises:
@@ -283,6 +302,8 @@ def _check_options_of_dll(target: Target | None, policy: OutOfRange) -> None:
         option = f"--target {target}"
     elif policy != "directml":
         option = f"--out-of-range {policy}"
+    elif provider_options:
+        option = "--provider-option"
     if option:
         raise UsageError(
             f"{option} must not come with --provider {DIRECTML_DLL}, as DirectML.dll"

@@ -119,9 +119,16 @@ class Asked:
             base = base_of(name)
             plugins = {key: own.plugins[key] for key in own.plugins if key == name}
             adapters = {key: own.adapters[key] for key in own.adapters if key == base}
-            target = self.options.target
+            settings = own.provider_options
             lanes = open_lanes(
-                [name], pythons, plugins, target, own.timeout, adapters, own.opset
+                [name],
+                pythons,
+                plugins,
+                self.options.target,
+                own.timeout,
+                adapters,
+                own.opset,
+                {key: settings[key] for key in settings if key == name},
             )
             self._others[text] = Team(lanes)
         return self._others[text]

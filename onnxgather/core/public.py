@@ -19,7 +19,8 @@ def public(definition: T) -> T:
     if isinstance(definition, type):
         # Annotations are texts, which msgspec and typing read in the module of the
         # class. They are read here, as the face of the package has few of their names.
-        hints = inspect.get_annotations(definition, eval_str=True)
+        own_name = {definition.__name__: definition}
+        hints = inspect.get_annotations(definition, locals=own_name, eval_str=True)
         definition.__annotations__ = hints
     definition.__module__ = PACKAGE
     return definition

@@ -21,6 +21,7 @@ from onnxgather.auditing.records import Audit, AuditedGather
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.corpus.export import index_of, is_export
 from onnxgather.checking.folders import FolderKind
+from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.repro.candidates import Candidate, case_of
 from onnxgather.checking.repro.folder import runnable, trials_of
 from onnxgather.core.checks import (
@@ -36,7 +37,7 @@ from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, to_dict
 from onnxgather.core.errors import DescriptorError, OnnxGatherError
-from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.execution.runtime import CPU
 from onnxgather.core.files import check_outside
 from onnxgather.core.gather import gather_of_node
 from onnxgather.core.model.given_inputs import GivenArray, checked
@@ -406,7 +407,7 @@ def _contents(
     if extracted.cropped:
         title += f": {extracted.cropped}"
     trial = next(trials_of(case, "portable"))
-    yield from runnable(case, title, PROVIDERS["cpu"].name, trial).items()
+    yield from runnable(case, title, LaneInfo("cpu", CPU), trial).items()
     # DxDispatch runs descriptors alone, and not each node has a descriptor.
     if isinstance(case, DescriptorCase):
         program = program_files(case.descriptor, case.data, case.indices, title)

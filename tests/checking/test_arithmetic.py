@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from short_descriptors import descriptor
 
 from onnxgather.checking.arithmetic import Arithmetic, Computed, computed
 from onnxgather.checking.cases import DescriptorCase
@@ -53,7 +54,11 @@ RULES = """\
 {"outside": "zero"} | 1 9 -1 -9 | 14 0 18 0
 {"outside": "clamp"} | 1 9 -1 -9 | 14 18 18 10
 {"outside": "modulo"} | 1 4 -1 -4 | 14 14 18 18
+{"outside": "modulo-of-sum"} | 1 4 -1 -4 | 14 14 18 18
+{"outside": "remainder-of-sum"} | 1 4 -1 -3 | 14 14 18 10
+{"outside": "address", "beyond": "zero"} | 1 9 -1 -9 | 14 0 18 0
 {"outside": "zero", "negative": "zero"} | 1 9 -1 -9 | 14 0 0 0
+{"outside": "zero", "index_type": "int8"} | 1 257 -1 511 | 14 14 18 18
 {"outside": "clamp", "negative": "clamp"} | 1 9 -1 -9 | 14 18 10 10
 """
 
@@ -121,6 +126,8 @@ def test_what_is_known_must_be_so_and_what_is_outside_may_be_anything() -> None:
 HELD = """\
 {"holds": {"int64": "int32"}} | int64 | 4294967297 -5 | 1 -5
 {"holds": {"int64": "int32"}, "inputs": "nearest"} | int64 | 4294967297 -5 | 2147483647 -5
+{"holds": {"int64": "int32"}, "inputs": "bytes"} | int64 | 4294967297 -5 | 1 1
+{"inputs_through": {"uint64": "int32"}} | uint64 | 4294967297 4294967295 | 1 0
 {"holds": {"float64": "float32"}} | float64 | 0.1 2 | 0.10000000149011612 2.0
 """  # noqa: E501
 
@@ -134,8 +141,44 @@ def test_a_type_that_is_held_in_another(row: str) -> None:
     assert [str(element) for element in found.output.tolist()] == expected.split()
 
 
+def test_indices_that_the_adapter_converts_are_not_read_as_bytes() -> None:
+    row = {"holds": {"int64": "int32"}, "inputs": "bytes", "converts_indices": True}
+    found = of_node("Gather", [2, 1], row, np.array([4, 5, 6], np.float32))
+    assert found.output.tolist() == [6, 5]
+
+
+def test_a_sum_that_overflows_leads_to_another_element() -> None:
+    gathers = {"Gather": {"outside": "modulo-of-sum"}}
+    row = {"holds": {"int64": "int32"}, "gathers": gathers}
+    found = of_node("Gather", [2**31 - 1], row, np.arange(5, dtype=np.float32))
+    assert found.output.tolist() == [(2**31 + 4 - 2**32) % 5]
+
+
+def test_a_batch_that_is_added_to_each_index_of_a_tuple() -> None:
+    rule = {"outside": "address", "beyond": "zero", "adds_batch_to_each": True}
+    row = {"gathers": {"GatherND": rule}}
+    data = np.arange(160, dtype=np.float32).reshape(16, 2, 5)
+    indices = np.zeros((16, 2), np.int64)
+    found = of_node("GatherND", indices, row, data, {"batch_dims": 1})
+    assert found.output.tolist() == [0, 60, 120, *[0] * 13]
+    alone = of_node("GatherND", indices[:, :1], row, data, {"batch_dims": 1})
+    assert np.array_equal(alone.output, data[:, 0])
+
+
+def test_integers_that_an_operator_computes_in_float32() -> None:
+    desc = descriptor("GATHER: FLOAT32 5, INT32 2, FLOAT32 2, 0, 1")
+    data = np.arange(5, dtype=np.float32)
+    case = DescriptorCase("a", desc, data, np.array([2**31 - 1, 9], np.int32))
+    question = question_of(case, "portable")
+    gathers = {"Gather": {"outside": "modulo"}}
+    row = {"in_float32": ["Max", "Min"], "gathers": gathers}
+    arithmetic = msgspec.convert(row, Arithmetic)
+    found = computed(question.model, question.inputs, arithmetic)
+    assert found.output.tolist() == [-(2**31) % 5, 4]
+
+
 def test_an_output_may_have_the_type_in_which_it_is_held() -> None:
-    row = {"holds": {"float16": "float32"}, "returns_held": True}
+    row = {"returns": {"float16": "float32"}}
     found = of_node("Gather", [1], row, np.array([1, 2], np.float16))
     assert (found.output.dtype, found.output.tolist()) == (np.float32, [2.0])
 

@@ -226,7 +226,8 @@ module = false
 provider = "QNNExecutionProvider"
 what = '''
 QNNExecutionProvider: the environment of QNNExecutionProvider does not contain
-ONNX Runtime; install onnxruntime-qnn on Windows'''
+ONNX Runtime; install onnxruntime-qnn'''
+command = 'PYTHON -m pip install "onnxruntime-qnn>=2.7"'
 
 ["no module, and no wheel on this system"]
 module = false
@@ -445,7 +446,7 @@ def test_distributions_that_share_no_file_are_healthy(home: Home) -> None:
 def test_an_interpreter_that_is_not_there_does_not_start(tmp_path: Path) -> None:
     python = str(tmp_path / "python")
     what = f"{python} does not start: No such file or directory"
-    assert [*look_at(python).findings({})] == [Finding(what)]
+    assert [*look_at(python).findings()] == [Finding(what)]
 
 
 def test_an_environment_without_numpy_needs_it(tmp_path: Path) -> None:
@@ -693,37 +694,40 @@ def test_an_interpreter_that_does_not_start(home: Home) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("lane", "name", "command"),
+    ("lane", "provider"),
     [
-        ("webgpu", "WebGpu", 'PYTHON -m pip install "onnxruntime-ep-webgpu>=0.4"'),
-        ("qnn", "QNN", None),  # as it exists on Windows only
-        ("XyzExecutionProvider", "Xyz", None),
+        ("webgpu", "WebGpuExecutionProvider"),
+        ("qnn", "QNNExecutionProvider"),
+        ("ggml@1", "ggml"),
     ],
 )
 def test_a_plugin_library_that_does_not_load_is_a_finding(
-    home: Home, lane: str, name: str, command: str | None
+    home: Home, lane: str, provider: str
 ) -> None:
     home.healthy(NO_LIBRARY)
     checkup = examine(plugins={lane: "/none/lib.so"}, python=home.python)
     what = (
-        f"PYTHON: {lane}: the plugin library of {name}ExecutionProvider does not"
-        " load: no /none/lib.so"
+        f"PYTHON: {lane}: the plugin library of {provider} does not load: no"
+        " /none/lib.so"
     )
-    assert home.told(checkup.findings) == [(what, command)]
+    assert home.told(checkup.findings) == [(what, None)]
 
 
 @pytest.mark.slow
 def test_a_plugin_without_a_device_is_a_finding(home: Home) -> None:
     home.healthy(
-        "def get_ep_devices(): return []\ndef"
-        " register_execution_provider_library(*_): pass\n"
+        "class hardware: type = 'CPU'; vendor = 'Intel'\n"
+        "class cpu:\n"
+        "  ep_name = 'CPUExecutionProvider'; ep_metadata = {}; device = hardware\n"
+        "def get_ep_devices(): return [cpu]\n"
+        "def register_execution_provider_library(*_): pass\n"
     )
     home.write("lib.so", "")
     library = str(home.site / "lib.so")
     checkup = examine(plugins={"webgpu": library}, python=home.python)
     what = (
-        "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but"
-        " offers no device for it"
+        "PYTHON: webgpu: the plugin library of WebGpuExecutionProvider loads, but does"
+        " not offer a device; ONNX Runtime lists CPUExecutionProvider on CPU Intel"
     )
     assert home.told(checkup.findings) == [(what, None)]
 
@@ -732,7 +736,7 @@ def test_the_devices_of_a_lane_are_told(home: Home) -> None:
     home.healthy("""
 def device(ep, kind, vendor):
     about = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
-    return Any_(ep_name=ep + "ExecutionProvider", device=about)
+    return Any_(ep_name=ep + "ExecutionProvider", ep_metadata={}, device=about)
 def get_ep_devices():
     return [device("CPU", "CPU", "Intel"), device("Dml", "GPU", "AMD"), device("CPU", "NPU", "X")]
 """)  # noqa: E501
@@ -740,16 +744,34 @@ def get_ep_devices():
     assert "\n  cpu: starts on CPU Intel, NPU X\n" in text
 
 
-@pytest.mark.slow
-def test_a_plugin_does_not_hide_the_provider_that_is_listed(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("cpu@plugin", "CPUExecutionProvider"),
+        ("ggml", "ggml"),
+    ],
+)
+def test_a_plugin_is_tried_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    monkeypatch.setattr(doctor, "lanes_set_up", lambda: ["webgpu"])
     home.healthy(NO_LIBRARY)
-    checkup = examine(plugins={"cpu@plugin": "/none/lib.so"}, python=home.python)
-    assert states(checkup) == {"cpu": ALL, "cpu@plugin": {}}
+    checkup = examine(plugins={name: "/none/lib.so"}, python=home.python)
+    assert states(checkup) == {name: {}}
     what = (
-        "PYTHON: cpu@plugin: the plugin library of CPUExecutionProvider does not"
-        " load: no /none/lib.so"
+        f"PYTHON: {name}: the plugin library of {told} does not load: no /none/lib.so"
     )
     assert home.told(checkup.findings) == [(what, None)]
+    assert checkup.exit_code == 3
+
+
+def test_a_plugin_that_runs_here_leaves_out_the_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "try_kernels", Mock(side_effect=AssertionError))
+    checkup = examine(plugins={"ggml": "/none/lib.so"})
+    assert checkup.kernels == ""
+    assert list(states(checkup)) == ["ggml"]
 
 
 @pytest.mark.slow

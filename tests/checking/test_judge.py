@@ -13,9 +13,10 @@ from planned_lane import (
     DESC,
     ELSEWHERE,
     NODE,
-    ZEROS,
+    RIGHT,
     bare,
     case,
+    failed,
     only,
     ran,
     result,
@@ -25,8 +26,19 @@ from short_descriptors import descriptor
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.judge import KINDS
+from onnxgather.checking.known_differences import (
+    CasePattern,
+    Known,
+    ResultPattern,
+)
 from onnxgather.checking.lanes.lane import Answer, AnswerKind
-from onnxgather.checking.results import ArrayType, Result, ResultKind, Returned
+from onnxgather.checking.results import (
+    ArrayType,
+    ForeignMemory,
+    Result,
+    ResultKind,
+    Returned,
+)
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -181,7 +193,7 @@ RULE = "IndicesTensor[0,1] must be in [-3, 3), got 7"
 
 
 def test_a_refusal_of_the_lane_and_of_the_reference_passes() -> None:
-    found = only(case(0, 7), ran(None, ZEROS, "out of bounds"))
+    found = only(case(0, 7), failed("out of bounds"))
     assert found == Result(
         "stub",
         "PASS",
@@ -190,6 +202,7 @@ def test_a_refusal_of_the_lane_and_of_the_reference_passes() -> None:
         ("Gather",),
         rule=RULE,
         message="out of bounds",
+        beside=RIGHT,
     )
 
 
@@ -205,7 +218,7 @@ def test_a_refusal_of_the_lane_and_of_the_reference_passes() -> None:
 def test_an_array_differs_and_its_content_is_told(
     row: tuple[int, int], returned: Returned, what: str
 ) -> None:
-    found = only(case(0, 7), ran([(1, 2), row], ZEROS))
+    found = only(case(0, 7), ran([(1, 2), row]))
     assert found == Result(
         "stub",
         "DIFF",
@@ -215,14 +228,12 @@ def test_an_array_differs_and_its_content_is_told(
         returned=returned,
         got=ArrayType("float32", (2, 2)),
         rule=RULE,
+        beside=RIGHT,
     )
 
 
 def test_an_output_of_another_data_type_is_described() -> None:
-    proof = ran(None, ZEROS).answers_in_range
-    answer = Answer(
-        AnswerKind.RAN, output=np.ones((2, 2), np.uint64), answers_in_range=proof
-    )
+    answer = Answer(AnswerKind.RAN, output=np.ones((2, 2), np.uint64))
     found = only(case(0, 7), answer)
     assert found.returned is Returned.UNKNOWN
     assert (
@@ -235,45 +246,184 @@ def test_what_directml_returns_is_recognised() -> None:
     wild = DescriptorCase("case", DESC, DATA, indices, "error")
     output = reference(DESC, DATA, indices, "directml")
     assert output.tolist() == [[1, 2], [6, 6]]
-    found = only(wild, ran(output, ZEROS))
+    found = only(wild, ran(output))
     assert found.returned is Returned.DIRECTML
     assert found.reason is not None
     assert found.reason.startswith("must refuse, but returned what DirectML returns: ")
 
 
-def test_a_refusal_counts_only_beside_a_right_answer() -> None:
-    answer = ran(None, None, "never")
-    assert only(case(0, 7), answer).kind is ResultKind.FAILED
-    refused = only(case(0, 7), Answer(AnswerKind.REFUSED, "never"))
-    assert refused.kind is ResultKind.NOT_TAKEN
+WRONG_ZEROS = (
+    "1 of 4 elements differ, first OutputTensor[1,0]: expected 1.0 (00 00 80 3f), got"
+    " 9.0 (00 00 10 41)"
+)
+REFUSED_IN_VAIN = "refused, which proves nothing: out of bounds"
+NOT_REFUSED = f"must refuse, but returned zeros: {RULE}"
+ANSWERS_OF_TWO_RUNS = {
+    "refuses": failed("out of bounds"),
+    "takes no model": Answer(AnswerKind.REFUSED, "out of bounds"),
+    "zeros": ran([(1, 2), (0, 0)]),
+    "dies": ANSWERS["died"],
+    "right": ran([(1, 2), (1, 2)]),
+    "wrong": ran([(1, 2), (9, 2)]),
+    "elsewhere": ELSEWHERE,
+}
+TWO_RUNS = f"""
+refuses, right
+PASS
+refused PASS: both refuse: {RULE}
+same PASS: None
+
+takes no model, right
+PASS
+refused PASS: both refuse: {RULE}
+same PASS: None
+
+zeros, right
+DIFF
+not-refused DIFF: {NOT_REFUSED}
+same PASS: None
+
+dies, right
+ERROR
+broken ERROR: it died
+same PASS: None
+
+refuses, wrong
+DIFF
+unproved NOT-RUN: {REFUSED_IN_VAIN}
+elements DIFF: {WRONG_ZEROS}
+
+refuses, refuses
+ERROR
+unproved NOT-RUN: {REFUSED_IN_VAIN}
+failed ERROR: StubExecutionProvider failed: out of bounds
+
+takes no model, takes no model
+ERROR
+unproved NOT-RUN: {REFUSED_IN_VAIN}
+not-taken ERROR: StubExecutionProvider cannot run the model: out of bounds
+
+refuses, dies
+ERROR
+unproved NOT-RUN: {REFUSED_IN_VAIN}
+broken ERROR: it died
+
+refuses, elsewhere
+NOT-RUN
+unproved NOT-RUN: {REFUSED_IN_VAIN}
+not-run NOT-RUN: Or runs on the CPU
+
+zeros, wrong
+DIFF
+not-refused DIFF: {NOT_REFUSED}
+elements DIFF: {WRONG_ZEROS}
+
+dies, wrong
+DIFF
+broken ERROR: it died
+elements DIFF: {WRONG_ZEROS}
+
+zeros, dies
+DIFF
+not-refused DIFF: {NOT_REFUSED}
+broken ERROR: it died
+"""
+"""Answers with an index out of range and with indices of zero, and what becomes of
+them: the state of both, and the result of each."""
+
+
+@pytest.mark.parametrize(
+    "table", [block.splitlines() for block in TWO_RUNS.strip().split("\n\n")]
+)
+def test_each_of_two_runs_has_its_own_result(table: list[str]) -> None:
+    answers, state, *told = table
+    answer, beside = [ANSWERS_OF_TWO_RUNS[name] for name in answers.split(", ")]
+    found = only(case(0, 7), answer, beside=beside)
+    assert found.state == state
+    assert told == [f"{run.kind} {run.state}: {run.reason}" for run in found.runs]
 
 
 def test_indices_in_range_must_be_answered_rightly() -> None:
-    found = only(case(0, 7), ran(None, ((1, 2), (9, 2)), "out of bounds"))
-    assert found.state == "DIFF"
+    found = result(case(0, 7), failed("no"), beside=ran([(1, 2), (9, 2)]))
+    (only,) = found.results
+    assert only.beside is not None
+    assert only.beside.first is not None
     assert (
-        found.reason
-        == "with indices of zero: 1 of 4 elements differ, first OutputTensor[1,0]:"
-        " expected 1.0 (00 00 80 3f), got 9.0 (00 00 10 41)"
+        only.beside.first.source
+        == "output[1,0] = input[indices[1], 0] = input[0, 0] = 1"
     )
-    assert (found.kind, found.with_zeros) == (ResultKind.ELEMENTS, True)
-    assert found.first is not None
-    assert found.first.source == "output[1,0] = input[indices[1], 0] = input[0, 0] = 1"
+    assert (only.first, only.alone, only.is_wrong) == (None, "NOT-RUN", True)
+    assert found.evidence is not None
+    assert found.evidence.got == {}
+    got = found.evidence.got_beside["stub"].array()
+    assert got.tolist() == [[1, 2], [9, 2]]
 
 
-ALLOWED = ran([[2], [0], [1]])
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_foreign_memory_is_that_of_the_run_which_returned_it(is_beside: bool) -> None:
+    foreign = ran([(1, 2), (8, 9)], again=[(1, 2), (7, 7)])
+    steady = ran([(1, 2), (0, 0)], again=[(1, 2), (0, 0)])
+    answers = (steady, foreign) if is_beside else (foreign, steady)
+    found = only(case(0, 7), answers[0], beside=answers[1])
+    itself, beside = found.runs
+    assert (itself.state, beside.state) == ("DIFF", "DIFF")
+    how = [run.foreign_memory for run in found.runs]
+    assert how == [
+        None if is_beside else ForeignMemory.DIFFERS,
+        ForeignMemory.DIFFERS if is_beside else None,
+    ]
+    assert found.shows_foreign_memory
+
+
+def entry_for(kind: str, in_range: bool) -> Known:
+    """Return a known difference of a kind of result, of valid cases or the others."""
+    cases = (CasePattern(in_range=in_range),)
+    found = (ResultPattern(ResultKind(kind)),)
+    return Known("StubExecutionProvider", ">=1.30", cases, found, "So it is.", "here")
+
+
+KNOWN_OF_RUNS = """
+zeros, right, not-refused False | KNOWN KNOWN PASS
+zeros, wrong, not-refused False | DIFF KNOWN DIFF
+zeros, wrong, elements True | DIFF DIFF KNOWN
+zeros, wrong, elements False | DIFF DIFF DIFF
+refuses, wrong, elements True | KNOWN NOT-RUN KNOWN
+refuses, wrong, unproved False | DIFF NOT-RUN DIFF
+"""
+"""Answers, the kind and the cases of an entry, and the states: of both runs, and of
+each."""
+
+
+@pytest.mark.parametrize("row", KNOWN_OF_RUNS.strip().splitlines())
+def test_a_known_difference_of_a_run_hides_no_other_run(row: str) -> None:
+    given, states = row.split(" | ")
+    answer, beside, entry = given.split(", ")
+    kind, in_range = entry.split()
+    found = only(
+        case(0, 7),
+        ANSWERS_OF_TWO_RUNS[answer],
+        beside=ANSWERS_OF_TWO_RUNS[beside],
+        known=(entry_for(kind, in_range == "True"),),
+    )
+    assert [found.state, *(run.state for run in found.runs)] == states.split()
+    assert found.is_wrong
+
+
+def test_a_lane_that_did_not_run_a_case_is_not_asked_for_the_valid_one() -> None:
+    assert only(case(0, 7), ELSEWHERE).beside is None
 
 
 def test_a_forbidden_node_must_be_refused() -> None:
     refused = Answer(AnswerKind.REFUSED, "bad batch")
-    for answer in (refused, ran(None, None, "bad batch")):
-        assert only(bare(), answer, ALLOWED) == Result(
+    for answer in (refused, failed("bad batch")):
+        assert only(bare(), answer) == Result(
             "stub",
             "PASS",
             ResultKind.REFUSED,
             "refused: bad batch",
             answer.nodes,
             message="bad batch",
+            beside=RIGHT,
         )
     assert only(bare(), ran([1, 2])) == Result(
         "stub",
@@ -284,15 +434,13 @@ def test_a_forbidden_node_must_be_refused() -> None:
         returned=Returned.UNKNOWN,
         got=ArrayType("float32", (2,)),
         rule=NODE.rule,
+        beside=RIGHT,
     )
 
 
 def test_a_forbidden_node_whose_allowed_one_does_not_run_either() -> None:
-    found = only(bare(), Answer(AnswerKind.REFUSED, "bad batch"), ELSEWHERE)
+    found = only(bare(), Answer(AnswerKind.REFUSED, "bad batch"), beside=ELSEWHERE)
     assert (found.state, found.kind) == ("NOT-RUN", ResultKind.UNPROVED)
-    assert (
-        found.reason
-        == "refused, but an allowed node of the kind does not run either: Or runs"
-        " on the CPU"
-    )
-    assert found.elsewhere == ELSEWHERE.elsewhere
+    assert found.reason == "refused, which proves nothing: bad batch"
+    assert found.beside is not None
+    assert found.beside.elsewhere == ELSEWHERE.elsewhere

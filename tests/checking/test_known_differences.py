@@ -9,10 +9,20 @@ import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
-from planned_lane import ELSEWHERE, ZEROS, Planned, case, only, ran, result
+from planned_lane import (
+    ELSEWHERE,
+    INFO,
+    Planned,
+    bare,
+    case,
+    failed,
+    only,
+    ran,
+    result,
+)
 from short_descriptors import descriptor, tensor_desc
 
-from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.cases import DescriptorCase, NodeCase
 from onnxgather.checking.judge import KINDS
 from onnxgather.checking.known_differences import (
     CasePattern,
@@ -25,6 +35,7 @@ from onnxgather.checking.known_differences import (
     with_fixed,
 )
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
+from onnxgather.checking.merge import with_known
 from onnxgather.checking.results import (
     CaseResult,
     ForeignMemory,
@@ -93,8 +104,8 @@ OTHERS = """\
 """Fields with which an entry is about something else."""
 
 
-WILD = ran([(1, 2), (0, 0)], ZEROS)
-REFUSED = ran(None, ZEROS, "out of bounds")
+WILD = ran([(1, 2), (0, 0)])
+REFUSED = failed("out of bounds")
 
 
 def test_a_known_difference_is_shown_as_such() -> None:
@@ -130,7 +141,7 @@ CLAMPS = known_with(cases=[{}], found=[{"kind": "not-refused", "got": "clamp"}])
 def test_another_element_than_the_entry_says_is_a_finding(
     second: tuple[int, int], state: str
 ) -> None:
-    answer = ran([(1, 2), second], ZEROS)
+    answer = ran([(1, 2), second])
     assert only(case(0, 7), answer, known=(CLAMPS,)).state == state
 
 
@@ -156,8 +167,8 @@ def test_another_state_is_not_covered() -> None:
 ANSWERS: dict[str, Answer] = {
     "elsewhere": ELSEWHERE,
     "died": Answer(AnswerKind.BROKEN, "died", how=Breakdown.DIED, detail="SIGSEGV"),
-    "no memory": ran(None, None, "no memory"),
-    "no memory in two lines": ran(None, None, "no\nmemory"),
+    "no memory": failed("no memory"),
+    "no memory in two lines": failed("no\nmemory"),
     "second row twice": ran([[3, 4], [3, 4]]),
 }
 
@@ -264,7 +275,7 @@ def test_findings_with_foreign_memory_get_an_entry_of_their_own() -> None:
     assert explained(foreign, asked, lane, entries, None).state == "KNOWN"
 
 
-@pytest.mark.parametrize("name", ["openvino", "web-wasm", "OpenCV"])
+@pytest.mark.parametrize("name", ["openvino", "web-wasm", "Open CV"])
 def test_a_known_difference_has_a_full_name(name: str) -> None:
     with pytest.raises(ValueError, match="full name") as caught:
         structs.replace(KNOWN, provider=name)
@@ -272,6 +283,14 @@ def test_a_known_difference_has_a_full_name(name: str) -> None:
         "provider must be a full name such as CPUExecutionProvider, DirectML.dll or"
         f" opencv, got {name!r}"
     )
+
+
+def test_a_known_difference_of_a_plugin_is_of_the_version_of_its_library() -> None:
+    versions = {"onnxruntime": "1.30.0", "My-EP": "0.2.0+build.79"}
+    lane = LaneInfo("mine", "My-EP", versions, plugin="libmine.so")
+    known = structs.replace(KNOWN, provider="My-EP", versions=">=0.2,<0.3")
+    assert known.is_about(case(0, 7), lane)
+    assert not structs.replace(known, versions=">=1").is_about(case(0, 7), lane)
 
 
 def test_a_known_difference_of_a_software_device_is_about_no_other_device() -> None:
@@ -327,3 +346,30 @@ def test_the_fault_of_the_software_device_is_known(row: str) -> None:
     asked = DescriptorCase("random/80212/108", desc, data, array, cast("Any", policy))
     refused = Result("directml", "ERROR", ResultKind.NOT_TAKEN, message=message)
     assert explained(refused, asked, lane, known_differences(), None).state == state
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (case(0, 7), REFUSED),
+        (case(0, 7), WILD),
+        (bare(), REFUSED),
+        (bare(), ran([1, 2])),
+    ],
+)
+def test_each_of_two_wrong_runs_gets_an_entry(
+    asked: DescriptorCase | NodeCase, answer: Answer
+) -> None:
+    wrong = ran([(8, 9), (8, 9)])
+    found = result(asked, answer, beside=wrong)
+    report = Report("0.1.0", "2026-11-24T00:00:00Z", "a machine", (INFO,), [found])
+    entries = with_findings(report)
+    wrong_runs = [run for run in found.results[0].runs if run.state == "DIFF"]
+    assert len(entries) == len(wrong_runs)
+    again = only(asked, answer, beside=wrong, known=tuple(entries))
+    assert again.state == "KNOWN"
+    merged = with_known(report, entries).cases[0].results[0]
+    assert merged == again
+    # Another element for indices of zero is a finding.
+    other = ran([(8, 9), (8, 8)])
+    assert only(asked, answer, beside=other, known=tuple(entries)).state == "DIFF"

@@ -143,6 +143,9 @@ lane {"provider": "XExecutionProvider"}
 the provider of lane 'cpu' must be 'CPUExecutionProvider', as in 1.json, got
 'XExecutionProvider'
 
+lane {"provider_options": {"a": "b"}}
+the provider_options of lane 'cpu' must be {}, as in 1.json, got {'a': 'b'}
+
 lane {"versions": {"onnxruntime": "1.30.0"}}
 the versions of lane 'cpu' must be {'onnxruntime': '1.31.1', 'python': '3.11.7'}, as in
 1.json, got {'onnxruntime': '1.30.0'}

@@ -69,11 +69,11 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 BROKEN = """
-schema 2
-$.schema must be 1, got 2
+schema 1
+$.schema must be 2, got 1
 
 schema
-$.schema must be 1, got none, as in earlier reports and other files
+$.schema must be 2, got none, as in earlier reports and other files
 
 made
 $ must have made
@@ -144,14 +144,14 @@ def test_a_broken_report_is_one_sentence(
     [
         (b"", "must be a report of onnxgather check, got an empty file"),
         (b"[1]", "$ must be `object`, got `array`"),
-        (b'{"schema": 1}', "$ must have onnxgather"),
+        (b'{"schema": 2}', "$ must have onnxgather"),
         (
-            b'{"schema": 1, "onnxgather": ',
+            b'{"schema": 2, "onnxgather": ',
             "$ must be whole JSON, got an empty or cut file",
         ),
         (b"[" * 100_000, "$ must be `object`, got `array`"),
         (b'{"x":' * 100_000, "$ must not be nested so deeply"),
-        (b'{"schema": 1, "onnxgather": "\xff"}', "$ must be UTF-8, got other bytes"),
+        (b'{"schema": 2, "onnxgather": "\xff"}', "$ must be UTF-8, got other bytes"),
     ],
 )
 def test_text_that_is_no_report_is_one_sentence(

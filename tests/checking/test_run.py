@@ -35,7 +35,7 @@ def test_a_report_reads_back() -> None:
     assert report.lanes[0].required
     assert report.counts(0) == {"DIFF": 2}
     content = msgspec.json.encode(report)
-    assert content.startswith(b'{"schema":1,"onnxgather":')
+    assert content.startswith(b'{"schema":2,"onnxgather":')
     assert read_report(content) == report
 
 

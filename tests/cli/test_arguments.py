@@ -22,7 +22,7 @@ def _completed(*words: str) -> list[tuple[str, str]]:
     ("words", "values"),
     [
         (["sh"], ["show"]),
-        (["run", "x.json", "--prov"], ["--provider"]),
+        (["run", "x.json", "--prov"], ["--provider", "--provider-option"]),
         (["run", "x.json", "--provider", "o"], ["openvino"]),
         (
             ["check", "--lanes", "cpu,op"],

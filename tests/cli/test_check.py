@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -204,6 +205,15 @@ Invalid value for '--lane': must be NAME=PATH (--lanes takes a NAME alone), got 
 x.json --plugin =x
 Invalid value for '--plugin': must be NAME=LIBRARY, got '=x'
 
+x.json --provider-option cpu=a
+Invalid value for '--provider-option': must be NAME:KEY=VALUE, got 'cpu=a'
+
+x.json --provider-option cpu:a=
+Invalid value for '--provider-option': must be NAME:KEY=VALUE, got 'cpu:a='
+
+x.json --provider-option gpu:a=b
+the lane of an option of a provider must be one of cpu, got 'gpu'
+
 x.json --require xyz
 --require must be one of cpu, got 'xyz'
 
@@ -256,6 +266,15 @@ r must not be written twice, for --junit and --html
         Path("env").mkdir()
         Path("env/pyvenv.cfg").touch()
         assert error_of(f"check {arguments}") == sentence
+
+    def test_a_package_that_is_not_there_is_one_sentence(self) -> None:
+        program("x.json")
+        assert (
+            error_of("check x.json --plugin ep_none")
+            == f"the package 'ep_none' of {sys.executable} must have get_library_path()"
+            ' and get_ep_name(), got "ModuleNotFoundError: No module named'
+            " 'ep_none'\"; NAME=LIBRARY names a library itself"
+        )
 
     def test_the_folder_of_an_environment_as_a_plugin_is_no_interpreter(self) -> None:
         program("x.json")

@@ -32,7 +32,7 @@ from messages import rows_of
 from onnx_graphs import written
 from planted_adapter import planted
 from rings import one_quick_in
-from stub_runtime import environment
+from stub_runtime import PLUGIN, environment
 from terminal import run_on_terminal
 
 import onnxgather as og
@@ -243,13 +243,62 @@ class TestRepro:
         words = "check x.json --opset 13 --json=r.json"
         assert outcome(f"{words} {adapter}")[0] == 1
         words = "repro r.json -o out"
-        needs = "r.json: lane 'planted' needs its adapter, such as --lane planted"
+        needs = "r.json: lane 'planted' needs its own options, such as --lane planted"
         assert error_of(words) == f"{needs} --adapter planted=planted.py"
         needs = "--adapter planted=planted.py must come with --lane planted"
         assert outcome(f"{words} {adapter}")[2].endswith(f"\n\nError: {needs}\n")
         out = output_of(f"{words} --lane planted {adapter}")
         assert out[:22] == "out: planted fails in "
         assert "ValueError: opset 13\n" in Path("out/ISSUE.md").read_text("utf-8")
+
+    def test_repro_takes_a_plugin_with_its_options(self) -> None:
+        change = f"""{PLUGIN}
+def offered(name): return [device(name, "GPU", "A"), device(name, "GPU", "B")]
+PLACE = "My-EP"
+class InferenceSession(InferenceSession):
+    def __init__(self, model, options, providers, enable_fallback):
+        assert options.settings == {{"mode": "a=b"}}, options.settings
+        assert [each.device.vendor for each in options.chosen] == ["B"]
+        super().__init__(model, options, providers, enable_fallback)
+    def compute(self, data, indices):
+        if data.ndim == 1:
+            return data[indices]
+        return data[:, indices.reshape(-1)] + np.float32(1)
+"""
+        python = environment(Path("stub").absolute(), change)
+        Path("libmy.so").touch()
+        program("x.json")
+        lane = ["--lane", f"My-EP@GPU:1={python}"]
+        plugin = ["--plugin", "My-EP@GPU:1=libmy.so"]
+        option = ["--provider-option", "My-EP@GPU:1:mode=a=b"]
+        check = ["check", "x.json", "--json=r.json", "--with-paths"]
+        code, out, _ = outcome(*check, *lane, *plugin, *option)
+        assert code == 1
+        again = " ".join([*lane, *plugin, *option])
+        assert f" {again} --out-of-range clamp\n" in out
+        assert "numpy 2" in out
+        assert "My-EP 0.2.0, mode=a=b, target portable; GPU A, GPU B\n" in out
+        needs = (
+            "r.json: lane 'My-EP@GPU:1' needs its own options, such as --lane"
+            f" My-EP@GPU:1 {' '.join([*plugin, *option])}"
+        )
+        repro = ["repro", "r.json", "-o", "out"]
+        assert error_of(*repro) == needs
+        code, out, err = outcome(*repro, *lane, *plugin)
+        assert (code, err) == (0, "")
+        assert out.startswith("out: My-EP returns wrong elements for Gather of FLOAT32")
+        assert out.endswith("; repro.py shows it\n")
+        script = read_bytes("out/repro.py").decode()
+        assert f"LIBRARY = {os.path.abspath('libmy.so')!r}  # " in script
+        assert "SETTINGS = {'mode': 'a=b'}  # " in script
+        assert "DEVICE = 'GPU:1'  # " in script
+        issue = read_bytes("out/ISSUE.md").decode()
+        assert "- `My-EP 0.2.0`\n- `mode=a=b`\n- `plugin library libmy.so`\n" in issue
+        # Without a report and without --lane it is the lane of the plugin.
+        repro = ["repro", "x.json", "-o", "out", *plugin]
+        code, out, _ = outcome(*repro)
+        assert code == 3
+        assert out.startswith("the plugin library of My-EP does not load: ")
 
     @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
     @pytest.mark.slow

@@ -134,12 +134,15 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         timeout: float,
         adapters: dict[str, str],
         opset: int,
+        provider_options: dict[str, dict[str, str]],
     ) -> list[FakeLane]:
         all_names = list(dict.fromkeys([*names, *pythons, *plugins, *adapters]))
         if "nowhere" in all_names:
             raise OnnxGatherError("there is no nowhere")
         if plugins or adapters or target or (timeout, opset) != (60, 17):
             told.append(f"{plugins} {adapters} {target} {timeout} s, opset {opset}")
+        if provider_options:
+            told.append(f"{provider_options}")
         return [FakeLane(name, told, pythons.get(name)) for name in all_names]
 
     def built_in_cases(out_of_range: str | None) -> Iterator[Case]:
@@ -313,7 +316,8 @@ class TestWords:
         Path("mine.py").touch()
         words = (
             "--plugin gpu=lib.so --adapter mine=mine.py --target webgpu --timeout 5"
-            " --opset 13 --corpus --random 2 --seed 9 --out-of-range zero --wrap"
+            " --opset 13 --provider-option gpu:a=b:c=d --provider-option gpu:e=f"
+            " --corpus --random 2 --seed 9 --out-of-range zero --wrap"
             " -k d --shard 2/2"
         )
         result = run(words, "-v")
@@ -323,7 +327,9 @@ class TestWords:
         ]
         assert [line.split(" ")[0] for line in names_of(result)[1:]] == tests
         opened = "{'gpu': 'lib.so'} {'mine': 'mine.py'} webgpu 5 s, opset 13"
-        assert events[:3] == [opened, "start gpu", "gpu nd/last/zero wrapped"]
+        settings = "{'gpu': {'a': 'b:c=d', 'e': 'f'}}"
+        assert events[:2] == [opened, settings]
+        assert events[2:4] == ["start gpu", "gpu nd/last/zero wrapped"]
 
     def test_a_word_may_have_blanks_and_backslashes(
         self, run: Run, events: list[str]
@@ -346,6 +352,7 @@ class TestWords:
         assert accepted == {
             *["paths", "--corpus", "--random", "--seed", "-k", "--case", "--shard"],
             *["--lanes", "--lane", "--plugin", "--adapter", "--timeout", "--require"],
+            "--provider-option",
             *["--wrap", "--node", "--inputs", "--out-of-range", "--target", "--opset"],
             *["--known", "--no-known", "--allow-outside"],
         }

@@ -8,6 +8,7 @@ import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from command_line import (
     output_of,
     program,
     read_json,
+    succeed,
     write_json,
     write_text,
 )
@@ -27,6 +29,7 @@ from messages import message_of
 from small_programs import gather, shown, small_program
 
 import onnxgather as og
+from onnxgather.core.execution import session
 
 X, I, Y = [11.0, 12.0, 13.0, 14.0], (3, 1, 3, 0), [0.0] * 4  # noqa: E741
 stand_in = pytest.mark.skipif(os.name == "nt", reason="the stand-in host is a script")
@@ -222,14 +225,41 @@ class TestRun:
 
 
 class TestUsage:
-    @pytest.mark.parametrize("options", ["--out-of-range clamp", "--target cpu"])
-    def test_directml_dll_takes_no_other_policy_and_no_target(
-        self, options: str
+    @pytest.mark.parametrize(
+        ("options", "more"),
+        [
+            ("--out-of-range clamp", ""),
+            ("--target cpu", ""),
+            ("--provider-option", " directml-dll:a=b"),
+        ],
+    )
+    def test_directml_dll_takes_no_other_policy_no_target_and_no_option(
+        self, options: str, more: str
     ) -> None:
-        assert error_of(f"run {in_place()} --provider directml-dll {options}") == (
+        words = f"run {in_place()} --provider directml-dll {options}{more}"
+        assert error_of(words) == (
             f"{options} must not come with --provider directml-dll,"
             " as DirectML.dll runs no model, and has its own rule for an index out"
             " of range"
+        )
+
+    def test_an_option_of_a_provider_reaches_its_session(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = Mock(wraps=session.Session)
+        monkeypatch.setattr(session, "Session", made)
+        file = written(
+            {"x": X, "i": I, "y": Y}, gather("x", "i", "y", 4, 4), shown("y")
+        )
+        options = "--provider-option cpu:a=b:c"
+        assert succeed(f"run {file} {options}") == output_of(f"run {file}")
+        given = [call.kwargs["provider_options"] for call in made.call_args_list]
+        assert given == [{"a": "b:c"}, None]
+
+    def test_an_option_of_another_provider_is_refused(self) -> None:
+        assert (
+            error_of(f"run {in_place()} --provider-option gpu:a=b")
+            == "the NAME of --provider-option must be one of cpu, got 'gpu'"
         )
 
     def test_elsewhere_the_name_is_refused_with_the_command_that_takes_it(self) -> None:

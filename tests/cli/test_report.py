@@ -135,7 +135,7 @@ class TestMerge:
     def test_what_is_no_report_is_one_sentence(self) -> None:
         write_text("x.json", "{}")
         assert error_of("report merge x.json") == (
-            "x.json: $.schema must be 1, got none, as in earlier reports and"
+            "x.json: $.schema must be 2, got none, as in earlier reports and"
             " other files"
         )
 

@@ -11,7 +11,7 @@ import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, ForbiddenNode, NodeCase
 from onnxgather.checking.known_differences import Known
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo
-from onnxgather.checking.results import CaseResult, Result
+from onnxgather.checking.results import CaseResult, Result, ResultKind
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 
@@ -35,47 +35,72 @@ def bare() -> NodeCase:
     return NodeCase("bare", NODE, DATA, np.zeros((2, 1), np.int64))
 
 
-ZEROS = ((1, 2), (1, 2))
-"""The output for indices of zero."""
-
-
 class Planned:
-    """A lane whose answers the test gives, one after the other."""
+    """A lane whose answers the test gives, one after the other.
+
+    Args:
+        answers: The answers to a case; the last one stays.
+        beside: The answer to the valid case beside it; None is the right one.
+    """
 
     name = "stub"
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, beside: Answer | None = None) -> None:
         self.answers = list(answers)
+        self.beside = beside
 
     def start(self) -> LaneInfo:
         """Return who it is."""
         return INFO
 
     def answer(self, case: Case) -> Answer:
-        """Return the next answer; the last one stays."""
+        """Return the next answer."""
+        if case.name.startswith("beside/"):
+            return self.beside or ran(case.expected())
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def close(self) -> None:
         """Do nothing."""
 
 
-def result(case: Case, *answers: Answer, known: tuple[Known, ...] = ()) -> CaseResult:
-    """Return what becomes of a case that is answered so."""
-    (found,) = check_cases([case], [Planned(*answers)], [INFO], known)
+def result(
+    case: Case,
+    *answers: Answer,
+    beside: Answer | None = None,
+    known: tuple[Known, ...] = (),
+) -> CaseResult:
+    """Return what becomes of a case that is answered so; see `Planned`."""
+    lane = Planned(*answers, beside=beside)
+    (found,) = check_cases([case], [lane], [INFO], known)
     return found
 
 
-def only(case: Case, *answers: Answer, known: tuple[Known, ...] = ()) -> Result:
+def only(
+    case: Case,
+    *answers: Answer,
+    beside: Answer | None = None,
+    known: tuple[Known, ...] = (),
+) -> Result:
     """Return the same for the one lane."""
-    return result(case, *answers, known=known).results[0]
+    return result(case, *answers, beside=beside, known=known).results[0]
 
 
-def ran(output: Any, proof: Any = None, error: str | None = None) -> Answer:
-    """Return the answer of a provider that ran."""
-    array = None if output is None else np.asarray(output, np.float32)
-    zeros = None if proof is None else np.asarray(proof, np.float32)
-    kind = AnswerKind.RAN if error is None else AnswerKind.FAILED
-    return Answer(kind, error, ("Gather",), array, zeros)
+RIGHT = Result("stub", "PASS", ResultKind.SAME, nodes=("Gather",))
+"""The result of the valid case beside a case, where the lane is right about it."""
+
+
+def ran(output: Any, again: Any = None) -> Answer:
+    """Return the answer of a provider that ran, once or twice."""
+    arrays = [
+        None if each is None else np.asarray(each, np.float32)
+        for each in (output, again)
+    ]
+    return Answer(AnswerKind.RAN, None, ("Gather",), arrays[0], again=arrays[1])
+
+
+def failed(message: str) -> Answer:
+    """Return the answer of a provider that failed while it ran."""
+    return Answer(AnswerKind.FAILED, message, ("Gather",))
 
 
 ELSEWHERE = Answer(

@@ -42,10 +42,10 @@ CASE = DescriptorCase(
 OUTSIDE = replace(CASE, indices=np.array([[1, 7, 4]]))
 
 
-def rerun(tmp_path: Path) -> tuple[int, str]:
+def rerun(tmp_path: Path, *arguments: str) -> tuple[int, str]:
     """Run a written repro.py again, by hand and from elsewhere."""
     python = str(tmp_path / "environment" / "python")
-    command = [python, str(tmp_path / "out" / "repro.py")]
+    command = [python, str(tmp_path / "out" / "repro.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     return done.returncode, done.stdout + done.stderr
 

@@ -38,6 +38,28 @@ class InferenceSession:
         return data[indices.astype(np.int64)]
 """
 
+PLUGIN = """
+PROVIDERS = []
+ADDED = []
+LIBRARIES = {}
+def device(name, kind, vendor):
+    hardware = Any_(type="OrtHardwareDeviceType." + kind, vendor=vendor)
+    return Any_(ep_name=name, ep_metadata={"version": "0.2.0"}, device=hardware)
+CPU = Any_(
+    ep_name="CPUExecutionProvider",
+    ep_metadata={"version": "9.9.9"},
+    device=Any_(type="OrtHardwareDeviceType.CPU", vendor="AMD"),
+)
+def get_ep_devices(): return [CPU, *ADDED]
+def register_execution_provider_library(name, library):
+    LIBRARIES[name] = library
+    ADDED.extend(offered(name))
+class SessionOptions(SessionOptions):
+    def add_provider_for_devices(self, chosen, options):
+        self.chosen, self.settings = chosen, options
+"""
+"""A change: a plugin library brings the devices that a function `offered` returns."""
+
 
 def environment(folder: Path, change: str = "", banner: str = "") -> str:
     """Return the path of an interpreter whose onnxruntime is the stand-in, changed.

@@ -13,9 +13,10 @@ from shutil import which
 
 from onnxgather.checking.lanes.directml import DirectMLLane, find_host
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT
+from onnxgather.checking.lanes.plugins import is_package
 from onnxgather.checking.lanes.python import ModelLane, model_lane, target_of_lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
-from onnxgather.core.checks import check_name, sequence, shown
+from onnxgather.core.checks import check_choice, check_name, sequence, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.hosts import (
     WINDOWS_LANE,
@@ -55,6 +56,7 @@ def open_lanes(
     timeout: float = CASE_TIMEOUT,
     adapters: Mapping[str, str] = {},
     opset: int = DEFAULT_OPSET,
+    provider_options: Mapping[str, Mapping[str, str]] = {},
 ) -> list[OpenedLane]:
     """Return the lanes of some names, not started.
 
@@ -68,20 +70,24 @@ def open_lanes(
         pythons: The interpreters of lanes that run in another environment, or shared
             libraries of ONNX Runtime, by the lanes' names. For DirectML itself, and for
             "cpu@windows" on another system, it is the folder of the host.
-        plugins: The plugin libraries that bring the providers of lanes, by the lanes'
-            names.
+        plugins: The plugin libraries that bring the providers of lanes, or the Python
+            packages that have them, by the lanes' names. These may be any names of
+            providers, or the names of the packages. A label such as GPU, or GPU:1 for
+            the second, chooses among the devices of the library.
         target: The target of the models of lanes whose names have none; None is the
             target that suits the provider.
         timeout: Seconds that one case may take.
         adapters: The files of adapters of one's own, by the names of their lanes
             without labels.
         opset: The version of the ONNX operator set of the models.
+        provider_options: The providers' own options, by the lanes' names.
 
     Raises:
         ProviderError: A name is that of no provider, and of no other runtime.
         OnnxGatherError: A lane is named twice, no lane is named, or a label, the name
             of an adapter or the timeout is not as it must be; or a target is that of
-            no ONNX models.
+            no ONNX models, or an option that of no lane that takes options; or as
+            `model_lane`.
     """
     listed = list(names)
     for name in {**pythons, **plugins}:
@@ -100,18 +106,31 @@ def open_lanes(
         if listed.count(name) > 1:
             raise OnnxGatherError(f"lanes must differ, got {shown(name)} twice")
         _check_label(name)
+    for name in provider_options:
+        check_choice("the lane of an option of a provider", name, listed)
 
     lanes = list[OpenedLane]()
     for name in listed:
         python = pythons.get(name)
+        plugin = plugins.get(name)
         lane: OpenedLane
         base = base_of(name)
+        is_runtime = base in adapters or base in OTHER_RUNTIMES
         if base == DIRECTML_DLL:
             lane = DirectMLLane(name, python, timeout)
-        elif base in adapters or base in OTHER_RUNTIMES:
+        # The provider of a plugin may have the name of another runtime.
+        elif is_runtime and plugin is None:
             lane = RuntimeLane(name, adapters.get(base), python, target, opset, timeout)
         else:
-            lane = model_lane(name, python, plugins.get(name), target, timeout, opset)
+            lane = model_lane(name, python, plugin, target, timeout, opset)
+        settings = provider_options.get(name)
+        if settings:
+            if not isinstance(lane, ModelLane) or lane.host:
+                raise OnnxGatherError(
+                    f"lane {shown(name)} must have no options of a provider, as its"
+                    f" program takes none, got {', '.join(settings)}"
+                )
+            lane.settings = settings
         lanes.append(lane)
     others = [lane.name for lane in lanes if not _runs_models(lane)]
     # A lane beside one without models may need the target; a label is its own.
@@ -241,6 +260,9 @@ def check_paths(kind: str, paths: Iterable[str]) -> None:
     for path in paths:
         full_path = os.path.expanduser(path)
         is_there = os.path.exists(full_path)
+        # A package is looked for in the environment of its lane.
+        if kind == "plugin" and is_package(path):
+            is_there = True
         if kind == "adapter":
             is_there = os.path.isfile(full_path)
         if kind == "lane" and not is_there:

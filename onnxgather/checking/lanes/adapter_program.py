@@ -112,9 +112,8 @@ class Adapter:
 
         Args:
             content: A line of JSON, the model and the arrays. The JSON has `model` (how
-                many bytes it has), `name` of the case, and `feeds`: per set of inputs,
-                each input as `append_array` describes it. An empty request asks what
-                the adapter is.
+                many bytes it has), `name` of the case, and `inputs`, each as
+                `append_array` describes it. An empty request asks what the adapter is.
         """
         header, _, blobs = content.partition(b"\n")
         request = self._frames.json.loads(header)
@@ -126,37 +125,36 @@ class Adapter:
     def _ran_model(
         self, request: Mapping[str, Any], blobs: bytes, content: bytearray
     ) -> dict[str, Any]:
-        """Run a model twice on each set of inputs, over other free memory.
+        """Run a model twice, over other free memory.
 
         Where both outputs are the same, the answer has one.
         """
         model = blobs[: request["model"]]
+        described = request["inputs"]
         outputs: list[Any] = []
+        first_output: Any = None
         loaded: Any = None
         answered: Any = None
-        for feed in request["feeds"]:
-            pair: list[Any] = []
-            first_output: Any = None
-            for pattern in PATTERNS:
-                fill_free_memory(pattern)
-                try:
-                    loaded = self._module.load(model, request["name"])
-                except Exception as error:
-                    kind = "not_given" if self._is_not_given(error) else "refused"
-                    return {kind: self._text(error)}
-                try:
-                    output = self._run(loaded, self._inputs(feed, blobs, pattern))
-                except Exception as error:
-                    if not self._is_not_given(error):
-                        raise
-                    return {"not_given": self._text(error)}
-                if is_array(output):
-                    answered = loaded
-                if pair and is_same(first_output, output):
-                    continue
-                pair.append(self._described(output, content))
-                first_output = output
-            outputs.append(pair)
+        for pattern in PATTERNS:
+            fill_free_memory(pattern)
+            try:
+                loaded = self._module.load(model, request["name"])
+            except Exception as error:
+                kind = "not_given" if self._is_not_given(error) else "refused"
+                return {kind: self._text(error)}
+            try:
+                # No name keeps the inputs, whose memory is then filled again.
+                output = self._run(loaded, self._inputs(described, blobs, pattern))
+            except Exception as error:
+                if not self._is_not_given(error):
+                    raise
+                return {"not_given": self._text(error)}
+            if is_array(output):
+                answered = loaded
+            if outputs and is_same(first_output, output):
+                continue
+            outputs.append(self._described(output, content))
+            first_output = output
         if answered is not None:
             return {"outputs": outputs, "ran": self._ran(answered)}
         # Case: no run returned an output, and the adapter may not know what ran then.
@@ -164,12 +162,11 @@ class Adapter:
         return {"outputs": outputs, "ran": None if isinstance(ran, str) else ran}
 
     def _inputs(
-        self, feed: Mapping[str, Any], blobs: bytes, pattern: int
+        self, described: Mapping[str, Any], blobs: bytes, pattern: int
     ) -> dict[str, np.ndarray[Any, Any]]:
         inputs: dict[str, np.ndarray[Any, Any]] = {}
-        for name, described in feed.items():
-            array = self._frames.array_at(described, blobs)
-            inputs[name] = guarded(array, pattern)
+        for name, place in described.items():
+            inputs[name] = guarded(self._frames.array_at(place, blobs), pattern)
         return inputs
 
     def _run(self, loaded: Any, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Any:

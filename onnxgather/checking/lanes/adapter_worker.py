@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -69,8 +69,8 @@ class _Answered(msgspec.Struct, frozen=True):
     refused: str | None = None
     not_given: str | None = None
     """Why the adapter cannot give the runtime the case."""
-    outputs: tuple[tuple[_Output, ...], ...] = ()
-    """Per set of inputs one output, or two that differ."""
+    outputs: tuple[_Output, ...] = ()
+    """One output, or two that differ."""
     ran: tuple[str, ...] | str | None = None
     ended: int | msgspec.UnsetType | None = msgspec.UNSET
     """The exit code of a worker that ended; below 0 it is a signal. None if the worker
@@ -82,9 +82,9 @@ class _Answered(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RanTwice:
-    """A model that ran twice on each set of inputs."""
+    """A model that ran twice."""
 
-    outputs: tuple[tuple[Array | str, Array | str], ...]
+    outputs: tuple[Array | str, Array | str]
     """The output of both runs, or the runtime's message if a run failed."""
     ran: tuple[str, ...] | None
     """The operators, as the adapter tells them; None if it tells none."""
@@ -117,28 +117,25 @@ class AdapterWorker(Child):
         return self.exchange(read, {})
 
     def run(
-        self, model: bytes, name: str, feeds: Sequence[dict[str, Array]]
+        self, model: bytes, name: str, inputs: Mapping[str, Array]
     ) -> RanTwice | str:
-        """Run a model on sets of inputs; return why the runtime does not take it.
+        """Run a model twice; return why the runtime does not take it.
 
         Args:
             model: The serialized model.
             name: The name of the case.
-            feeds: The sets of inputs.
+            inputs: The inputs, by their names.
 
         Raises:
             NoAnswerError: There is no answer, for example as the runtime ended.
             NotGivenError: The adapter cannot give the runtime the case.
         """
         blobs = bytearray(model)
-        described_feeds: list[dict[str, list[object]]] = []
-        for feed in feeds:
-            described = {
-                input_name: frames.append_array(array, blobs)
-                for input_name, array in feed.items()
-            }
-            described_feeds.append(described)
-        request = {"model": len(model), "name": name, "feeds": described_feeds}
+        described = {
+            input_name: frames.append_array(array, blobs)
+            for input_name, array in inputs.items()
+        }
+        request = {"model": len(model), "name": name, "inputs": described}
 
         def read(header: bytes, content: bytes) -> RanTwice | Exception | str:
             answered = msgspec.json.decode(header, type=_Answered)
@@ -148,7 +145,7 @@ class AdapterWorker(Child):
                 return NotGivenError(answered.not_given)
             if answered.refused is not None:
                 return answered.refused
-            return _read(answered, len(feeds), content)
+            return _read(answered, content)
 
         result = self.exchange(read, request, blobs)
         if isinstance(result, Exception):
@@ -228,12 +225,11 @@ def _signal_name(number: int) -> str:
     return f"signal {number}"
 
 
-def _read(answered: _Answered, runs: int, content: bytes) -> RanTwice:
+def _read(answered: _Answered, content: bytes) -> RanTwice:
     """Return what an answer says.
 
     Args:
         answered: The JSON of the answer.
-        runs: How many sets of inputs the request has.
         content: The bytes of the answer.
 
     Raises:
@@ -241,19 +237,14 @@ def _read(answered: _Answered, runs: int, content: bytes) -> RanTwice:
     """
     if isinstance(answered.ran, str):
         raise ValueError(answered.ran)
-    if len(answered.outputs) != runs:
-        raise ValueError(f"{len(answered.outputs)} outputs of {runs} runs")
-    pairs: list[tuple[Array | str, Array | str]] = []
-    for outputs in answered.outputs:
-        if len(outputs) not in (1, 2):
-            raise ValueError(f"{len(outputs)} outputs of a model that ran twice")
-        arrays: list[Array | str] = []
-        for output in outputs:
-            if isinstance(output, _Wrong):
-                raise ValueError(output.wrong)
-            if isinstance(output, str):
-                arrays.append(output)
-            else:
-                arrays.append(frames.array_at(output, content))
-        pairs.append((arrays[0], arrays[-1]))
-    return RanTwice(tuple(pairs), answered.ran)
+    if len(answered.outputs) not in (1, 2):
+        raise ValueError(f"{len(answered.outputs)} outputs of a model that ran twice")
+    outputs: list[Array | str] = []
+    for output in answered.outputs:
+        if isinstance(output, _Wrong):
+            raise ValueError(output.wrong)
+        if isinstance(output, str):
+            outputs.append(output)
+        else:
+            outputs.append(frames.array_at(output, content))
+    return RanTwice((outputs[0], outputs[-1]), answered.ran)

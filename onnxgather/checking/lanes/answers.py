@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 from numpy.lib import format as npy
 
-from onnxgather.checking.cases import Case, DescriptorCase, case_beside
+from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo, RuntimeName
 from onnxgather.checking.lanes.python import question_of
 from onnxgather.core.checks import LONGEST_SHOWN, listed, shown
@@ -83,25 +83,10 @@ class AnswersLane:
 
     def answer(self, case: Case) -> Answer:
         """Return the answer to a case."""
-        node = question_of(case, "portable").node
-        answer = replace(self._answer_to(case.name), node=node)
-        needs_valid = isinstance(case, DescriptorCase) and case.must_refuse
-        if not needs_valid or answer.kind is AnswerKind.BROKEN:
-            return answer
-        # A refusal counts only beside the right answer to a valid case.
-        beside = case_beside(case)
-        assert beside is not None, "the case must be refused"
-        valid = self._answer_to(beside.name)
-        if valid.output is None:
-            message = f"{self._folder_of_case[beside.name]}: {valid.reason}"
-            return replace(valid, reason=message)
-        return replace(answer, answers_in_range=valid.output)
-
-    def _answer_to(self, name: str) -> Answer:
-        """Return the answer to the case of a name, by its folder alone."""
-        folder = self._folder / self._folder_of_case[name]
+        folder = self._folder / self._folder_of_case[case.name]
+        gathers = question_of(case, "portable").gathers
         try:
-            return _answer_in(folder)
+            return replace(_answer_in(folder), gathers=gathers)
         except NoAnswerError as error:
             return Answer.none(error)
         except OSError as error:

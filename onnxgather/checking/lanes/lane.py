@@ -9,14 +9,12 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 import msgspec
-import numpy as np
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase
+from onnxgather.checking.cases import Case, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
-from onnxgather.core.execution.other_runtimes import RUNTIME_NAME
-from onnxgather.core.execution.providers import FULL_NAME
+from onnxgather.core.execution.providers import PROVIDER_NAME
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import Target
 
@@ -57,9 +55,6 @@ class Answer(msgspec.Struct, frozen=True):
     """The operators that ran, by the runtime's own node assignment."""
     output: Array | None = None
     """Of RAN: the output."""
-    answers_in_range: Array | None = None
-    """Of RAN and FAILED where the case must be refused: the output for indices of zero,
-    as proof that the lane does not refuse everything."""
     how: NotRunKind | Breakdown | None = None
     """Of NOT_RUN: why; None where the lane runs no such case. Of BROKEN: in which
     way."""
@@ -80,27 +75,13 @@ class Answer(msgspec.Struct, frozen=True):
     again: Array | None = None
     """Of RAN on a lane that runs each case twice, over other free memory: the second
     output."""
-    again_in_range: Array | None = None
-    """Beside `answers_in_range` on such a lane: the second output for indices of
-    zero."""
-    node: str = ""
-    """As `Result.node`."""
+    gathers: tuple[str, ...] = ()
+    """As `Result.gathers`."""
 
     @classmethod
     def none(cls, error: NoAnswerError) -> Answer:
         """Return the answer of a lane whose program gave no answer."""
         return cls(AnswerKind.BROKEN, str(error), how=error.how, detail=error.detail)
-
-
-def feeds_of(case: Case, inputs: dict[str, Array]) -> list[dict[str, Array]]:
-    """Return the inputs of each run of a case; the last are those of the case."""
-    feeds = [inputs]
-    # A refusal counts only beside an output for valid indices.
-    if isinstance(case, DescriptorCase) and case.must_refuse:
-        _, indices_name, *_ = inputs
-        zeros = np.zeros_like(case.indices)
-        feeds.insert(0, {**inputs, indices_name: zeros})
-    return feeds
 
 
 def beyond_descriptors(case: Case) -> str | None:
@@ -110,8 +91,7 @@ def beyond_descriptors(case: Case) -> str | None:
     return "a gather between operators" if case.wrapped else None
 
 
-_NAMES = rf"{FULL_NAME}|DirectML\.dll|{RUNTIME_NAME}"
-RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^({_NAMES})\Z")]
+RuntimeName = Annotated[str, msgspec.Meta(pattern=rf"^{PROVIDER_NAME}\Z")]
 """The full name of a provider, or the name of another runtime.
 
 The names go into commands that are copied.
@@ -128,7 +108,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     another runtime."""
     versions: dict[str, str] = {}
     """The versions of onnxruntime, numpy, python and others, such as DirectML. A
-    runtime that is no provider of ONNX Runtime has its version under its name."""
+    runtime that is no provider of ONNX Runtime has its version under its name, and so
+    has a provider of a plugin library."""
     devices: tuple[str, ...] = ()
     """The devices that the provider offers."""
     python: str | None = None
@@ -149,6 +130,11 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     usual one."""
     adapter: str | None = None
     """The file of the lane's adapter, if it is the user's own."""
+    plugin: str | None = None
+    """The plugin library that brings the provider, or the Python package that has the
+    library, if one does."""
+    provider_options: dict[str, str] = {}
+    """The provider's own options."""
     required: bool = False
     """Whether a case that did not run on the lane means exit code 3."""
     has_answers: bool = False
@@ -156,11 +142,12 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def software(self) -> list[str]:
-        """The provider, and each package with its version."""
+        """The provider, each package with its version, and the provider's options."""
         texts = [f"{package} {version}" for package, version in self.versions.items()]
         # A runtime that is no provider has a version of its own.
         if self.provider not in self.versions:
             texts.insert(0, self.provider)
+        texts += [f"{key}={value}" for key, value in self.provider_options.items()]
         return texts
 
 

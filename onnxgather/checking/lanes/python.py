@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
-    feeds_of,
 )
+from onnxgather.checking.lanes.plugins import provider_of_plugin
 from onnxgather.checking.lanes.webnn import (
     given_to_webnn,
     why_no_program,
@@ -38,7 +39,7 @@ from onnxgather.checking.node_models import bare_model, wrapped
 from onnxgather.core.checks import argument_text, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import OPERATORS
-from onnxgather.core.errors import OnnxGatherError, ProviderError
+from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution import kernels
 from onnxgather.core.execution.elsewhere import hosts
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
@@ -80,6 +81,10 @@ class ModelLane:
     """The library of onnxgather's own operators; None is that of this environment."""
     opset: int = DEFAULT_OPSET
     """The version of the ONNX operator set of the models."""
+    plugin: str | None = None
+    """The plugin as a command names it: the library, or the package that has it."""
+    settings: Mapping[str, str] | None = None
+    """The provider's own options."""
 
     def __post_init__(self) -> None:
         """Make the worker, which starts with its first request."""
@@ -136,16 +141,22 @@ class ModelLane:
             not_run = str(error)
         self._worker.timeout = self.timeout
         name = self.provider.name
+        versions = about.versions
+        # A provider of ONNX Runtime itself has the version of ONNX Runtime.
+        if self.library and name in about.provider_versions:
+            versions = {**versions, name: about.provider_versions[name]}
         return LaneInfo(
             self.name,
             name,
-            about.versions,
+            versions,
             about.devices.get(name, ()),
             python=None if self.host else self.python,
             not_run=not_run,
             target=None if self.provider.runs_programs else self._target,
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
             meant=meant,
+            plugin=self.plugin,
+            provider_options=dict(self.settings or {}),
         )
 
     def _lane_meant(self, not_run: str) -> tuple[str | None, str]:
@@ -179,6 +190,9 @@ class ModelLane:
         if self.provider.runs_programs:
             first_case = _FIRST_PROGRAM
         answer = self.answer(first_case)
+        # The provider of a plugin may refuse this case alone.
+        if answer.kind is AnswerKind.REFUSED and self.library:
+            answer = self.answer(_SECOND_CASE)
         if answer.kind is AnswerKind.REFUSED:
             return f"{self.provider.name} cannot start: {answer.reason}"
         # A provider that leaves this gather to the CPU may run others.
@@ -204,13 +218,13 @@ class ModelLane:
             )
         answer = self.run(
             question.model,
-            feeds_of(case, question.inputs),
+            question.inputs,
             question.threads,
             question.operators,
             substitute,
             library,
         )
-        answer = replace(answer, node=question.node)
+        answer = replace(answer, gathers=question.gathers)
         if substitute is not None:
             answer = replace(answer, given_as=substitute.given_as)
         if case.model is not None and library and answer.output is not None:
@@ -222,9 +236,7 @@ class ModelLane:
 
         The body runs where our library is not registered.
         """
-        body = self.run(
-            question.model, feeds_of(case, question.inputs), question.threads
-        )
+        body = self.run(question.model, question.inputs, question.threads)
         expected = case.expected()
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
@@ -239,28 +251,28 @@ class ModelLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         try:
-            module, feeds = given_to_webnn(case)
+            module, inputs = given_to_webnn(case)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        answer = self.run(module, feeds)
+        answer = self.run(module, inputs)
         answer = with_own_type(answer, case.descriptor.output_tensor)
         return replace(answer, of_descriptor=case.runs_file)
 
     def run(
         self,
         model: bytes,
-        feeds: Sequence[Mapping[str, Array]],
+        inputs: Mapping[str, Array],
         threads: int = 0,
         sent: Counter[str] | None = None,
         substitute: Substitute | None = None,
         library: str | None = None,
     ) -> Answer:
-        """Have the worker run a model on each of several sets of inputs.
+        """Have the worker run a model.
 
         Args:
             model: The serialized model, which has one output; or the module of a WebNN
                 program, whose output is bytes.
-            feeds: The sets of inputs; the answer's output is that of the last.
+            inputs: The inputs, by their names.
             threads: How many threads ONNX Runtime may use; 0 means one per core.
             sent: How often each operator is in the model; None if any may have run.
             substitute: What the model computes in place of the gather of the inputs.
@@ -271,13 +283,17 @@ class ModelLane:
             "threads": threads,
             "library": self.library,
         }
+        if self.settings:
+            session["settings"] = self.settings
+        if self.library:
+            session["device"] = device_of_lane(self.name)
         if library:
             session["operators"] = library
-        feeds_of_model = feeds
+        feeds: Sequence[Mapping[str, Array]] = [inputs]
         try:
             if substitute is not None:
-                feeds_of_model = substitute.feeds(feeds)
-            ran = self._worker.run(model, session, feeds_of_model, sent)
+                feeds = substitute.feeds(feeds)
+            ran = self._worker.run(model, session, feeds, sent)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotRunError as error:
@@ -292,14 +308,10 @@ class ModelLane:
         outputs = ran.outputs
         if substitute is not None:
             outputs = substitute.outputs(outputs)
-        # Of two outputs the first is that for valid indices; a text is an error.
-        output = outputs[-1]
-        in_range = None
-        if len(feeds) > 1 and not isinstance(outputs[0], str):
-            in_range = outputs[0]
-        if isinstance(output, str):
-            return Answer(AnswerKind.FAILED, output, nodes, answers_in_range=in_range)
-        return Answer(AnswerKind.RAN, None, nodes, output, in_range)
+        (output,) = outputs
+        if isinstance(output, str):  # the run failed
+            return Answer(AnswerKind.FAILED, output, nodes)
+        return Answer(AnswerKind.RAN, None, nodes, output)
 
     def _not_run(self, error: NotRunError) -> Answer:
         """Return the answer if the provider did not run the model."""
@@ -376,7 +388,8 @@ def model_lane(
             of its host; for a browser's provider the folder of onnxruntime-web, or the
             one that its setup fills. None means the host of the provider if there
             is one, else this environment.
-        plugin: The plugin library that brings the provider, if one does.
+        plugin: The plugin library that brings the provider, if one does; or the Python
+            package that has it, whose name may stand for that of the provider.
         target: The target of the models, unless the name has one; None is the target
             that suits the provider.
         timeout: Seconds that one case may take.
@@ -385,9 +398,13 @@ def model_lane(
     Raises:
         ProviderError: The name is not that of a provider.
         OnnxGatherError: There is a plugin beside a shared library, a file in place of
-            the folder of a host, or the timeout is none.
+            the folder of a host, or the timeout is none; or as `provider_of_plugin`.
     """
-    provider = _provider_of_lane(name, path, plugin)
+    library = None
+    if plugin is None:
+        provider = _provider_of_lane(name)
+    else:
+        provider, library = provider_of_plugin(name, plugin, interpreter(path))
     target = target_of_lane(name, target)
 
     host: Sequence[str] = []
@@ -427,10 +444,30 @@ def model_lane(
                 " plugin, got both"
             )
         host = [os.path.abspath(python)]
-    library = plugin and os.path.abspath(plugin)
     return ModelLane(
-        name, provider, python, library, target, timeout, host, operators, opset
+        name,
+        provider,
+        python,
+        library,
+        target,
+        timeout,
+        host,
+        operators,
+        opset,
+        plugin,
     )
+
+
+def device_of_lane(name: str) -> str | None:
+    """Return the devices of a plugin library that the labels of a lane's name choose.
+
+    They are as `runtime.Setup` has them, such as GPU:1 of `mine@GPU:1`.
+    """
+    _, *labels = name.split("@")
+    for label in labels:
+        if re.fullmatch("(CPU|GPU|NPU)(:[0-9]{1,3})?", label):
+            return label
+    return None
 
 
 def target_of_lane(name: str, target: Target | None) -> Target | None:
@@ -450,20 +487,12 @@ def interpreter(path: str | None) -> str:
     return python
 
 
-def _provider_of_lane(name: str, path: str | None, plugin: str | None) -> Provider:
+def _provider_of_lane(name: str) -> Provider:
     """Return the provider that a lane's name begins with."""
     provider_name = name.partition("@")[0]
     option = f"--adapter {provider_name}=FILE.py"
     cure = f"; a lane on a runtime of your own needs {option}"
-    try:
-        return find_provider(provider_name, *OTHER_RUNTIMES, cure=cure)
-    except ProviderError:
-        if plugin is None:
-            raise
-    raise ProviderError(
-        "a plugin library must come with ONNX Runtime's full name of its provider"
-        f", such as MyExecutionProvider, got {shown(provider_name)}"
-    )
+    return find_provider(provider_name, *OTHER_RUNTIMES, cure=cure)
 
 
 def _is_windows_elsewhere(name: str) -> bool:
@@ -492,10 +521,9 @@ class Question(NamedTuple):
     """How often each operator is in the model."""
 
     @property
-    def node(self) -> str:
-        """As `Result.node`."""
-        names = [name for name in self.operators if name in GATHER_NODES]
-        return " ".join(names)
+    def gathers(self) -> tuple[str, ...]:
+        """As `Result.gathers`."""
+        return tuple(name for name in GATHER_NODES if name in self.operators)
 
 
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
@@ -594,3 +622,6 @@ _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
 FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
 """The case that starts any other lane. It is wrapped, as some providers run no single
 node."""
+
+_SECOND_CASE = smallest_case("GatherND", "INT32").wrapped_in()
+"""The case that starts the lane of a plugin that refuses `FIRST_CASE`."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, smallest_case
+from onnxgather.checking.cases import Case, smallest_case
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
@@ -26,7 +26,6 @@ from onnxgather.checking.lanes.lane import (
     Answer,
     AnswerKind,
     LaneInfo,
-    feeds_of,
 )
 from onnxgather.checking.lanes.python import (
     Question,
@@ -139,7 +138,7 @@ class RuntimeLane:
         model = bare_model("Add", {}, ones, ones, (3,)).SerializeToString()
         inputs = {"InputTensor": ones, "IndicesTensor": ones}
         try:
-            result = self._worker.run(model, "add", [inputs])
+            result = self._worker.run(model, "add", inputs)
         except (NoAnswerError, NotGivenError):
             return None  # the cases will tell
         ran = () if isinstance(result, str) else result.ran or ()
@@ -177,14 +176,12 @@ class RuntimeLane:
             question = question_of(case, self._target, opset=self.opset)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        return replace(self._answered(case, question), node=question.node)
+        return replace(self._answered(case, question), gathers=question.gathers)
 
     def _answered(self, case: Case, question: Question) -> Answer:
         """Have the runtime answer the question of a case."""
-        feeds = feeds_of(case, question.inputs)
-        must_refuse = isinstance(case, DescriptorCase) and case.must_refuse
         try:
-            result = self._worker.run(question.model, case.name, feeds)
+            result = self._worker.run(question.model, case.name, question.inputs)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotGivenError as error:
@@ -192,13 +189,14 @@ class RuntimeLane:
             return Answer(AnswerKind.NOT_RUN, reason, detail=str(error))
         if isinstance(result, str):
             return Answer(AnswerKind.REFUSED, result)
-        if result.ran is not None:
+        answer = _answer(result, case.must_refuse)
+        # What ran before a right refusal is proved by the valid case beside it.
+        is_refusal = case.must_refuse and answer.kind is AnswerKind.FAILED
+        if result.ran is not None and not is_refusal:
             fault = self._fault_of_ran(result.ran, question.operators)
             if fault is not None:
                 return fault
-        refusal_passes = must_refuse or isinstance(case, NodeCase)
-        answer = _answer(result, must_refuse, refusal_passes)
-        if refusal_passes and answer.kind is AnswerKind.RAN:
+        if case.must_refuse and answer.kind is AnswerKind.RAN:
             self._renew_worker()
         return answer
 
@@ -236,40 +234,17 @@ class RuntimeLane:
         self._worker.close()
 
 
-def _answer(result: RanTwice, must_refuse: bool, refusal_passes: bool) -> Answer:
+def _answer(result: RanTwice, must_refuse: bool) -> Answer:
     """Return the answer of a model that ran.
 
     Args:
-        result: What the runs returned; the last set of inputs is that of the case.
-        must_refuse: Whether the first set of inputs has valid indices.
-        refusal_passes: Whether the case passes if the runtime refuses it.
+        result: What the runs returned.
+        must_refuse: Whether the case passes if the runtime refuses it.
     """
     nodes = result.ran or ()
-    in_range = None
-    in_range_again = None
-    if must_refuse:
-        first, second = result.outputs[0]
-        # Case: a run for valid indices failed, so that a refusal proves nothing.
-        if not isinstance(first, str) and not isinstance(second, str):
-            in_range = first
-            in_range_again = second
-    failures = [output for output in result.outputs[-1] if isinstance(output, str)]
-    outputs = [output for output in result.outputs[-1] if not isinstance(output, str)]
+    failures = [output for output in result.outputs if isinstance(output, str)]
+    outputs = [output for output in result.outputs if not isinstance(output, str)]
     # A run that fails makes a case fail, but does not refuse one for the other run.
-    if not outputs or (failures and not refusal_passes):
-        return Answer(
-            AnswerKind.FAILED,
-            failures[0],
-            nodes,
-            answers_in_range=in_range,
-            again_in_range=in_range_again,
-        )
-    return Answer(
-        AnswerKind.RAN,
-        None,
-        nodes,
-        outputs[0],
-        in_range,
-        again=outputs[-1],
-        again_in_range=in_range_again,
-    )
+    if not outputs or (failures and not must_refuse):
+        return Answer(AnswerKind.FAILED, failures[0], nodes)
+    return Answer(AnswerKind.RAN, None, nodes, outputs[0], again=outputs[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from onnxgather.checking.cases import Case, DescriptorCase
-from onnxgather.checking.lanes.lane import Answer, beyond_descriptors, feeds_of
+from onnxgather.checking.lanes.lane import Answer, beyond_descriptors
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.execution.elsewhere.worker import output_of_bytes
@@ -20,26 +20,21 @@ def why_no_program(case: Case) -> str | None:
     return f"a WebNN program is that of a descriptor, and no descriptor says {what}"
 
 
-def given_to_webnn(case: DescriptorCase) -> tuple[bytes, list[dict[str, Array]]]:
+def given_to_webnn(case: DescriptorCase) -> tuple[bytes, dict[str, Array]]:
     """Return what the browser is given for a case.
 
-    It is the text of the program's module, and the inputs of each run; the last are
-    those of the case.
+    It is the text of the program's module, and the inputs.
 
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
     program = to_webnn(case.descriptor, case.out_of_range)
     inputs = {"InputTensor": case.data, "IndicesTensor": case.indices}
-    return program.to_javascript().encode(), feeds_of(case, inputs)
+    return program.to_javascript().encode(), inputs
 
 
 def with_own_type(answer: Answer, tensor: TensorDesc) -> Answer:
-    """Return an answer whose outputs are arrays of OutputTensor, not its bytes."""
-    output = answer.output
-    answers_in_range = answer.answers_in_range
-    if output is not None:
-        output = output_of_bytes(output, tensor)
-    if answers_in_range is not None:
-        answers_in_range = output_of_bytes(answers_in_range, tensor)
-    return replace(answer, output=output, answers_in_range=answers_in_range)
+    """Return an answer whose output is an array of OutputTensor, not its bytes."""
+    if answer.output is None:
+        return answer
+    return replace(answer, output=output_of_bytes(answer.output, tensor))

@@ -42,7 +42,7 @@ async function open(item, found, lane) {
 }
 
 function resultList(found) {
-  const passed = found.results.filter((r) => r.state === "PASS" && !r.reason);
+  const passed = found.results.filter((r) => r.state === "PASS" && !r.runs[0].reason);
   const others = found.results.filter((r) => !passed.includes(r));
   const items = others.map((r) =>
     make(
@@ -50,14 +50,7 @@ function resultList(found) {
       {},
       badge(r.state),
       make("strong", {}, r.lane),
-      make(
-        "div",
-        {},
-        r.reason ? make("p", {}, r.found ? `${r.found}: ` : "", r.reason) : null,
-        r.source ? make("p", {}, make("code", {}, r.source)) : null,
-        r.known ? make("p", {}, linked(r.known)) : null,
-        r.nodes ? make("p", { class: "hint" }, `Ran: ${r.nodes}`) : null,
-      ),
+      make("div", {}, r.runs.flatMap(runParagraphs)),
     ),
   );
   if (passed.length)
@@ -70,13 +63,22 @@ function resultList(found) {
         make(
           "div",
           {},
-          [...new Set(passed.map((r) => r.nodes).filter(Boolean))].map((nodes) =>
+          [...new Set(passed.map((r) => r.runs[0].nodes).filter(Boolean))].map((nodes) =>
             make("p", { class: "hint" }, `Ran: ${nodes}`),
           ),
         ),
       ),
     );
   return make("ul", { class: "results" }, items);
+}
+
+function runParagraphs(run) {
+  return [
+    run.reason ? make("p", {}, run.inputs, run.found ? `${run.found}: ` : "", run.reason) : null,
+    run.source ? make("p", {}, make("code", {}, run.source)) : null,
+    run.known ? make("p", {}, linked(run.known)) : null,
+    run.nodes ? make("p", { class: "hint" }, `Ran: ${run.nodes}`) : null,
+  ];
 }
 
 function factList(found, forbidden) {
@@ -178,13 +180,9 @@ function hint(text) {
   return make("p", { class: "hint" }, text);
 }
 
-/** What a command leaves open: an interpreter, or the library of a provider from a plugin. */
+/** What a command leaves open: an interpreter. */
 function moreOf(command) {
-  const python = " PYTHON is the interpreter of the lane's environment.";
-  const plugin = " A provider from a plugin needs --plugin too.";
-  return (
-    (/=PYTHON\b/.test(command) ? python : "") + (/ExecutionProvider/.test(command) ? plugin : "")
-  );
+  return /=PYTHON\b/.test(command) ? " PYTHON is the interpreter of the lane's environment." : "";
 }
 
 function againSection(command) {

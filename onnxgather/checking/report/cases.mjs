@@ -25,11 +25,14 @@ function readResult(result) {
     state: result.state,
     words: result.words,
     cause: result.cause,
-    reason: result.reason,
-    nodes: [result.nodes?.join(", "), ...result.remarks].filter(Boolean).join("; "),
-    known: result.known,
-    found: result.found,
-    source: result.first?.source,
+    runs: result.runs.map((run) => ({
+      inputs: run.inputs,
+      reason: run.reason,
+      nodes: [run.nodes?.join(", "), ...result.remarks].filter(Boolean).join("; "),
+      known: run.known,
+      found: run.found,
+      source: run.first?.source,
+    })),
   };
 }
 

@@ -94,7 +94,9 @@ function searched(found) {
     found.name,
     found.indexType,
     found.wrapped ? "wrapped" : "",
-    ...found.results.flatMap((r) => [r.reason, r.known, r.nodes]),
+    ...found.results
+      .flatMap((r) => r.runs)
+      .flatMap((run) => [run.inputs, run.reason, run.known, run.nodes]),
   ]
     .join("\n")
     .toLowerCase();

@@ -50,7 +50,7 @@ def junit(report: Report) -> bytes:
             # Readers split a classname at its dots: lane, operator, data type.
             group = f"{lane.name}.{case.operator}.{case.data_type}"
             element = STATES[result.state].element
-            lines = [*evidence_lines(result), *again(report, case, lane, result)]
+            lines = [*evidence_lines(case, result), *again(report, case, lane, result)]
             add_testcase(suite, group, title(case), element, result.state, lines)
     _add_early_end(root, report)
     _add_files(root, report)

@@ -7,7 +7,6 @@ from onnxgather.checking.report.sentences import (
     causes,
     models_ran,
     verdict,
-    why,
 )
 from onnxgather.checking.results import BY_DIRECTML, Report
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
@@ -72,7 +71,7 @@ def _cause_list(report: Report) -> list[str]:
     for cause in causes(report):
         state = cause.first.state
         title = plain(cause.title(report))
-        reason = plain(why(cause.first))
+        reason = plain(cause.why(report))
         lines.append(f"- **{state}** {title}: {reason}")
         for command in cause.again(report):
             lines.append(f"  - {plain(command)}")

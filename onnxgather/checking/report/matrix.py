@@ -80,8 +80,7 @@ def group_of(case: CaseResult) -> CaseGroup:
 def result_words(result: Result) -> str:
     """Return what a cell says of a result, in a word or two."""
     # Case 1: two runs over other free memory showed it, on the lanes that run twice.
-    is_foreign = result.foreign_memory is not None
-    if is_foreign or result.returned is Returned.FOREIGN:
+    if result.shows_foreign_memory or result.returned is Returned.FOREIGN:
         # A known difference that says so is no news, and is as harmful.
         if result.state == "KNOWN":
             return f"{_WORDS_OF_STATES['KNOWN']}, {FOREIGN_MEMORY}"
@@ -92,9 +91,10 @@ def result_words(result: Result) -> str:
     if result.state in _WORDS_OF_STATES:
         return _WORDS_OF_STATES[result.state]
     # Case 3: the kind of the result says more.
-    words = _WORDS_OF_KINDS[result.kind]
-    if result.breakdown is not None:
-        words = _WORDS_OF_BREAKDOWNS.get(result.breakdown, words)
+    run = result.deciding
+    words = _WORDS_OF_KINDS[run.kind]
+    if run.breakdown is not None:
+        words = _WORDS_OF_BREAKDOWNS.get(run.breakdown, words)
     return words
 
 

@@ -175,6 +175,7 @@ function grow() {
 
 function caseItem([found, matched]) {
   const [first] = matched;
+  const why = first.runs.map((run) => run.inputs + (run.reason ?? run.known ?? "")).join("; ");
   return caseDetails(found, first.lane, [
     make(
       "span",
@@ -187,7 +188,7 @@ function caseItem([found, matched]) {
       found.name,
       found.wrapped ? make("small", {}, " wrapped") : null,
     ),
-    make("span", { class: "reason" }, first.reason ?? first.known ?? ""),
+    make("span", { class: "reason" }, why),
   ]);
 }
 

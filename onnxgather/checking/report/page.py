@@ -24,12 +24,14 @@ from onnxgather.checking.report.matrix import (
 )
 from onnxgather.checking.report.sentences import (
     Cause,
+    NamedRun,
     again,
     causes,
     lane_again,
     models_ran,
+    options_again,
+    runs_to_explain,
     verdict,
-    why,
 )
 from onnxgather.checking.results import CaseResult, Evidence, Report, Result, ResultKind
 from onnxgather.core.descriptors.arrays import Array, differing
@@ -119,7 +121,7 @@ def _cause_data(report: Report, cause: Cause) -> dict[str, Any]:
         "state": cause.first.state,
         "lane": first_case.results.index(cause.first),
         "words": result_words(cause.first),
-        "why": why(cause.first),
+        "why": cause.why(report),
     }
 
 
@@ -139,12 +141,15 @@ def _packed_data(
             cause_numbers[case, cause.first.lane] = number
     detail_numbers = {case: number for number, case in enumerate(with_details)}
     group_numbers: dict[CaseGroup, int] = {}
-    result_numbers: dict[tuple[Result, int | None], int] = {}
+    # Cases of one lane share what the page says of them.
+    result_numbers: dict[tuple[Result, tuple[NamedRun, ...], int | None], int] = {}
     rows: list[list[Any]] = []
     for number, (case, group) in enumerate(zip(report.cases, groups, strict=True)):
         numbers: list[int] = []
         for result in case.results:
-            key = (result, cause_numbers.get((number, result.lane)))
+            cause_number = cause_numbers.get((number, result.lane))
+            runs = tuple(runs_to_explain(case, result))
+            key = (result, runs, cause_number)
             numbers.append(result_numbers.setdefault(key, len(result_numbers)))
         origin = [case.file, case.command, case.dispatchable]
         evidence = case.evidence or case.example
@@ -165,13 +170,16 @@ def _packed_data(
             ]
         )
     results: list[dict[str, Any]] = []
-    for result, cause_number in result_numbers:
+    for result, runs, cause_number in result_numbers:
         facts = {
+            "lane": result.lane,
+            "state": result.state,
             "words": result_words(result),
             "remarks": result.remarks,
             "cause": cause_number,
+            "runs": [{**to_builtins(run.result), "inputs": run.inputs} for run in runs],
         }
-        results.append(to_builtins(result) | facts)
+        results.append(facts)
     return {"groups": list(group_numbers), "results": results, "cases": rows}
 
 
@@ -318,7 +326,7 @@ def _repro_commands(case: CaseResult, lanes: Sequence[LaneInfo]) -> list[str]:
         if not result.is_wrong or lane.target is None:
             continue
         words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
-        words += ["--lane", lane_again(lane), "-o", "repro"]
+        words += ["--lane", lane_again(lane), *options_again(lane), "-o", "repro"]
         commands.append(shlex.join(words))
     return commands
 

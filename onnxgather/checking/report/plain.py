@@ -13,7 +13,6 @@ from onnxgather.checking.report.sentences import (
     models_ran,
     title,
     verdict,
-    why,
 )
 from onnxgather.checking.results import BY_DIRECTML, CaseResult, Report
 from onnxgather.core.checks import number_of, printable
@@ -131,9 +130,9 @@ def _cause_rows(report: Report) -> list[_Row]:
     for cause in all_causes[:MOST_CAUSES]:
         state = cause.first.state
         rows.append([(f"{state:<7}", state), (cause.title(report), None)])
-        lines = [why(cause.first)]
+        lines = [cause.why(report)]
         if state in BAD:  # a finding is worth a closer look
-            lines = evidence_lines(cause.first)
+            lines = evidence_lines(report.cases[cause.cases[0]], cause.first)
         lines += cause.again(report)
         for line in lines:
             # Below the lane: the column of the states is empty.

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import Literal, NamedTuple
 
-from onnxgather.checking.cases import GIVEN
+from onnxgather.checking.cases import GIVEN, Case
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.results import (
     BY_DIRECTML,
@@ -57,32 +57,67 @@ def about_lane(lane: LaneInfo) -> str:
     return text
 
 
-def why(result: Result) -> str:
+class NamedRun(NamedTuple):
+    """A run of a case that is not PASS."""
+
+    inputs: str
+    """The start of a sentence: which inputs the run had; empty if only the run of the
+    case itself is not PASS."""
+    result: Result
+
+    @property
+    def why(self) -> str:
+        """Why the run is not PASS, as one sentence."""
+        result = self.result
+        reason = result.known if result.state == "KNOWN" else result.reason
+        return f"{self.inputs}{reason or 'no reason was given'}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines with the evidence.
+
+        They contain the reason, the origin of the first wrong element, the data types
+        that the provider was given, and the nodes that ran.
+        """
+        result = self.result
+        lines = [self.why]
+        if result.state == "KNOWN" and result.reason:
+            lines.append(f"{result.found}: {result.reason}")
+        if result.state == "FIXED" and result.known:
+            lines.append(result.known)
+        if result.first is not None and result.first.source:
+            lines.append(result.first.source)
+        if result.given_as:
+            lines.append(f"given: {result.given_as}")
+        if result.by_directml:
+            lines.append(f"compared: {BY_DIRECTML}")
+        if result.nodes and result.state != "NOT-RUN":
+            lines.append(f"ran: {', '.join(result.nodes)}")
+        return lines
+
+
+def runs_to_explain(case: Case | CaseResult, result: Result) -> list[NamedRun]:
+    """Return the runs of a case that are not PASS, that of the case itself first."""
+    itself, *others = result.runs
+    # Case: only the run of the case itself says something.
+    if all(run.state == "PASS" for run in others):
+        return [NamedRun("", itself)]
+    inputs = ("with the index out of range: ", "with indices of zero: ")
+    if case.in_range:  # a node that ONNX forbids
+        inputs = ("the forbidden node: ", "an allowed node: ")
+    runs = map(NamedRun, inputs, result.runs)
+    return [run for run in runs if run.result.state != "PASS"]
+
+
+def why(case: Case | CaseResult, result: Result) -> str:
     """Return why a result is not PASS, as one sentence."""
-    reason = result.known if result.state == "KNOWN" else result.reason
-    return reason or "no reason was given"
+    return "; ".join(run.why for run in runs_to_explain(case, result))
 
 
-def evidence_lines(result: Result) -> list[str]:
-    """Return lines about a result that is not PASS.
-
-    They contain the reason, the origin of the first wrong element, the data types that
-    the provider was given, and the nodes that ran.
-    """
-    lines = [why(result)]
-    if result.state == "KNOWN" and result.reason:
-        lines.append(f"{result.found}: {result.reason}")
-    if result.state == "FIXED" and result.known:
-        lines.append(result.known)
-    if result.first is not None and result.first.source:
-        lines.append(result.first.source)
-    if result.given_as:
-        lines.append(f"given: {result.given_as}")
-    if result.by_directml:
-        lines.append(f"compared: {BY_DIRECTML}")
-    if result.nodes and result.state != "NOT-RUN":
-        lines.append(f"ran: {', '.join(result.nodes)}")
-    return lines
+def evidence_lines(case: Case | CaseResult, result: Result) -> list[str]:
+    """Return the lines of evidence of a result that is not PASS, each line once."""
+    lines = [line for run in runs_to_explain(case, result) for line in run.lines]
+    return [*dict.fromkeys(lines)]
 
 
 def lane_again(lane: LaneInfo) -> str:
@@ -97,14 +132,25 @@ def lane_again(lane: LaneInfo) -> str:
     return f"{lane.name}={python}"
 
 
+def options_again(lane: LaneInfo) -> list[str]:
+    """Return the options that a lane needs beside those that name it."""
+    words: list[str] = []
+    if lane.adapter is not None:
+        words += ["--adapter", f"{lane.provider}={lane.adapter}"]
+    if lane.plugin is not None:
+        words += ["--plugin", f"{lane.name}={lane.plugin}"]
+    for key, value in lane.provider_options.items():
+        words += ["--provider-option", f"{lane.name}:{key}={value}"]
+    return words
+
+
 def again(
     report: Report, case: CaseResult, lane: LaneInfo, result: Result
 ) -> list[str]:
     """Return the command that runs a finding again; no command for other results.
 
     A lane whose answers came from a folder cannot run a case.
-    The command lacks --plugin for a provider from a plugin library; for a case with
-    the arrays of --inputs it names them INPUTS.npz.
+    For a case with the arrays of --inputs it names them INPUTS.npz.
     """
     if result.state not in BAD or lane.has_answers:
         return []
@@ -117,10 +163,8 @@ def again(
     words += ["--case", case.name]
     lane_text = lane_again(lane)
     option = "--lanes" if lane_text == lane.name else "--lane"
-    words += [option, lane_text]
+    words += [option, lane_text, *options_again(lane)]
     target_of_name = lane.name.rpartition("@")[2]
-    if lane.adapter is not None:
-        words += ["--adapter", f"{lane.provider}={lane.adapter}"]
     # The file of a model has its own target and opset.
     usual_target = target_of(lane.provider)
     usual_targets = (None, usual_target, target_of_name)
@@ -151,6 +195,10 @@ class Cause(NamedTuple):
     cases: list[int]
     """The numbers of the cases in the report."""
 
+    def why(self, report: Report) -> str:
+        """Return why the first result is not PASS, as one sentence."""
+        return why(report.cases[self.cases[0]], self.first)
+
     def title(self, report: Report) -> str:
         """Return the lane, the number of cases, and the name of the first."""
         text = title(report.cases[self.cases[0]])
@@ -177,13 +225,14 @@ def causes(report: Report) -> list[Cause]:
         for result in case.results:
             if result.state == "PASS":
                 continue
-            key = (result.state, result.lane, _reason_key(case, result))
+            keys = [_reason_key(case, run) for run in runs_to_explain(case, result)]
+            key = (result.state, result.lane, *keys)
             cause = by_key.setdefault(key, Cause(result, []))
             cause.cases.append(number)
 
     def order(cause: Cause) -> tuple[int, bool, int]:
         severity = STATES[cause.first.state].severity
-        return -severity, cause.first.foreign_memory is None, -len(cause.cases)
+        return -severity, not cause.first.shows_foreign_memory, -len(cause.cases)
 
     return sorted(by_key.values(), key=order)
 
@@ -193,18 +242,20 @@ _CHANGING = re.compile(r"0x[0-9a-f]+|\(\d+\)|\d{4,}")
 processes."""
 
 
-def _reason_key(case: CaseResult, result: Result) -> Hashable:
-    """Return what results of one cause share, besides the state and the lane."""
+def _reason_key(case: CaseResult, run: NamedRun) -> Hashable:
+    """Return what runs of one cause share, besides the lane."""
+    result = run.result
     # Case: what a runtime prints as it ends has numbers of threads and addresses.
     if result.state == "ERROR" and result.breakdown is Breakdown.DIED:
-        return _CHANGING.sub("", why(result))
+        return _CHANGING.sub("", run.why)
     if result.state != "DIFF":
-        return why(result)
+        return run.why
     # The sentence of a DIFF contains values, which differ from case to case.
     policy = None if case.in_range else case.out_of_range
     return (
         case.operator,
         policy,
+        run.inputs,
         result.kind,
         result.returned,
         result.bare_rule,

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.cases import Case, DescriptorCase, case_beside
 from onnxgather.checking.judge import judge, result_of
 from onnxgather.checking.lanes.lane import Lane, LaneInfo
 from onnxgather.checking.lanes.python import ModelLane, given_to
 from onnxgather.checking.lanes.runtime import RuntimeLane
+from onnxgather.checking.report.sentences import why
 from onnxgather.checking.repro.folder import (
     REPRO,
     Difference,
@@ -25,6 +26,7 @@ from onnxgather.checking.repro.folder import (
 )
 from onnxgather.checking.repro.reduce import Fault, reduce_case
 from onnxgather.checking.results import Result, ResultKind
+from onnxgather.checking.run import ask
 from onnxgather.core.checks import number_of, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.child import Breakdown
@@ -89,7 +91,8 @@ def make_repro(
             break
         passed += 1
         case = other
-        result = judge(case, info, lane.answer(case))
+        result = _asked(case, lane, info)
+    case, result = _wrong_run(case, result)
     if not result.is_wrong:
         text = _nothing_wrong(case, info, result)
         if passed and result.state == "PASS":
@@ -134,7 +137,26 @@ def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, R
         not_run = _why_not_here(info, reported)
     if not_run is not None:
         return info, result_of(info, ResultKind.NOT_STARTED, reason=not_run)
-    return info, judge(case, info, lane.answer(case))
+    return info, _asked(case, lane, info)
+
+
+def _asked(case: Case, lane: Lane, info: LaneInfo) -> Result:
+    """Return the result of a case, whatever differences are known."""
+    result, _ = ask(case, lane, info, ())
+    return result
+
+
+def _wrong_run(case: Case, result: Result) -> tuple[Case, Result]:
+    """Return the case to reproduce: that of a result, or the valid case beside it."""
+    itself, *others = result.runs
+    if itself.is_wrong:
+        return case, itself
+    valid = case_beside(case)
+    # Case: the lane is wrong about the valid case alone.
+    for beside in others:
+        if valid is not None and beside.is_wrong:
+            return valid, beside
+    return case, result
 
 
 def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
@@ -142,8 +164,8 @@ def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
 
     None means that it can: it started, and has the same version of onnxruntime.
     """
-    why = info.not_run
-    if not why:
+    reason = info.not_run
+    if not reason:
         # A runtime that is no provider has a version of its own.
         package = "onnxruntime"
         if info.provider in info.versions:
@@ -151,13 +173,13 @@ def _why_not_here(info: LaneInfo, reported: LaneInfo) -> str | None:
         version = info.versions.get(package, "none")
         if version == reported.versions.get(package, "none"):
             return None
-        why = f"is {package} {version}"
+        reason = f"is {package} {version}"
     versions = ", ".join(
         f"{package} {version}" for package, version in reported.versions.items()
     )
     return (
         f"lane {shown(reported.name)} of the report ran with {shown(versions)}, but"
-        f" here {why}; give its environment: --lane NAME=PATH"
+        f" here {reason}; give its environment: --lane NAME=PATH"
     )
 
 
@@ -168,8 +190,9 @@ def _nothing_wrong(case: Case, info: LaneInfo, result: Result) -> str:
     lane_case = f"case {shown(case.name)}"
     if result.state != "NOT-RUN":
         return f"{lane_case} passes on lane {info.name}: nothing to reproduce"
-    text = f"{lane_case} did not run on lane {info.name}: {result.reason}"
-    if result.not_run == "elsewhere" and not case.wrapped:
+    text = f"{lane_case} did not run on lane {info.name}: {why(case, result)}"
+    is_elsewhere = any(run.not_run == "elsewhere" for run in result.runs)
+    if is_elsewhere and not case.wrapped:
         text += (
             "; --wrap puts nodes around the gather, with which some providers take it"
         )
@@ -257,7 +280,7 @@ def _show(difference: Difference, lane: ModelLane | RuntimeLane) -> _Attempt:
             assert isinstance(lane, ModelLane), "a runtime has an interpreter"
             trouble = _trouble_of_lane(lane, trial, result)
         else:
-            files = runnable(difference.case, difference.title, info.provider, trial)
+            files = runnable(difference.case, difference.title, info, trial)
             trouble, printed = _trouble_of_script(info.python, files, result)
         if trouble is None:
             return _Attempt(trial, f"{who} shows it", True, printed)
@@ -277,7 +300,7 @@ def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | Non
     """Return why a lane without an interpreter shows no difference; None if it does."""
     question = trial.question
     answer = lane.run(
-        question.model, [question.inputs], question.threads, library=trial.operators
+        question.model, question.inputs, question.threads, library=trial.operators
     )
     output = answer.output
     expected = trial.expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import platform
 import textwrap
 from collections import Counter
@@ -22,7 +23,12 @@ from onnxgather.checking.folders import FolderKind
 from onnxgather.checking.foreign_memory import REPORT_PRIVATELY
 from onnxgather.checking.lanes import base_of
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.lanes.python import FIRST_CASE, Question, question_of
+from onnxgather.checking.lanes.python import (
+    FIRST_CASE,
+    Question,
+    device_of_lane,
+    question_of,
+)
 from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
 from onnxgather.checking.results import ForeignMemory, Result, ResultKind
@@ -103,10 +109,10 @@ def trial_of_program(case: DescriptorCase) -> Trial:
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
-    module, feeds = given_to_webnn(case)
+    module, inputs = given_to_webnn(case)
     answer = case.expected()
     expected = None if isinstance(answer, str) else answer
-    question = Question(module, feeds[-1], 0, Counter())
+    question = Question(module, inputs, 0, Counter())
     return Trial(question, expected, is_program=True)
 
 
@@ -164,21 +170,20 @@ def _is_one_node(case: DescriptorCase) -> bool:
     return all(tensor.strides is None for tensor in tensors_of_case)
 
 
-def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, bytes]:
+def runnable(case: Case, title: str, info: LaneInfo, trial: Trial) -> dict[str, bytes]:
     """Return the files that repro.py needs, itself included.
 
     Args:
         case: The case.
         title: What the script says it shows.
-        provider: The full name of the provider that it runs, or the name of another
-            runtime.
+        info: The lane whose provider or runtime it runs.
         trial: What it runs.
     """
     answer = case.expected()
     rule = printable(answer) if isinstance(answer, str) else None
     # Escaped, as they stand between quotes.
     title = json.dumps(title)[1:-1]
-    provider = json.dumps(provider)[1:-1]
+    provider = json.dumps(info.provider)[1:-1]
     comparison = filled_in("checking/repro/comparison.py.template")
     if trial.adapter is not None:
         module = "adapter.py"
@@ -199,6 +204,8 @@ def runnable(case: Case, title: str, provider: str, trial: Trial) -> dict[str, b
             provider=provider,
             library=repr(trial.library),
             operators=repr(trial.operators),
+            settings=repr(info.provider_options),
+            device=repr(device_of_lane(info.name)),
             threads=trial.question.threads,
             rule=repr(rule),
             comparison=comparison,
@@ -295,7 +302,7 @@ def write_folder(
     title = difference.title
     web_provider = _web_provider(difference.info)
     if web_provider is None:
-        contents = runnable(case, title, difference.info.provider, trial)
+        contents = runnable(case, title, difference.info, trial)
     else:
         model = "gather.mjs" if trial.is_program else "model.onnx"
         contents = _arrays_of(trial)
@@ -437,6 +444,9 @@ _HOW_ON_A_PROVIDER = (
     " where it differs, 0 where it does not, and 3 where the provider did not run the"
     " model."
 )
+_HOW_ON_A_PLUGIN = (
+    " {provider} is in a plugin library: `python repro.py LIBRARY` names yours."
+)
 _HOW_ON_A_RUNTIME = (
     "`python repro.py`, where {provider} and numpy are installed, runs `model.onnx` on"
     " `inputs.npz`, by `adapter.py` beside it. Its exit code is 1 where it differs, 0"
@@ -466,6 +476,8 @@ def _how_to_run(info: LaneInfo, trial: Trial) -> str:
         text = _HOW_BY_ONNXRUNTIME_WEB
     elif trial.adapter is not None:
         text = _HOW_ON_A_RUNTIME
+    elif trial.library is not None:
+        text += _HOW_ON_A_PLUGIN
     return text.format(provider=info.provider)
 
 
@@ -517,6 +529,8 @@ def _right_text(case: Case, trial: Trial) -> str:
 def _version_list(info: LaneInfo) -> str:
     """Return the provider, versions, devices and system as a list."""
     items = info.software
+    if info.plugin is not None:
+        items.append(f"plugin library {os.path.basename(info.plugin)}")
     items += [f"device {device}" for device in info.devices]
     items.append(f"{platform.system()} {platform.machine()}")
     lines: list[str] = []

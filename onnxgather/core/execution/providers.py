@@ -165,7 +165,7 @@ _NOT_RUN = {
         f" record; install {OLDEST_RUNTIME} or later"
     ),
     "library": "the plugin library of {name} does not load: {detail}",
-    "no-device": "the plugin library of {name} loads, but offers no device for it",
+    "no-device": "the plugin library of {name} loads, but does not offer {detail}",
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",
     "operators": "{name} must run onnxgather's own operators, but {detail}",
@@ -213,9 +213,7 @@ PROVIDERS = {
         # alone.
         data_types=_types("FLOAT32", "FLOAT16", "INT32", "UINT32"),
     ),
-    "qnn": Provider(
-        "QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7", system="Windows"
-    ),
+    "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, system="macOS"),
 }
 
@@ -259,11 +257,14 @@ _FULL_NAMES = {
 _BY_NAME = {**PROVIDERS, **WEB_PROVIDERS, **_FULL_NAMES}
 """The providers by their short names and by their full names."""
 
-FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
-"""How ONNX Runtime spells the full name of a provider.
+PROVIDER_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}"
+"""The names that a provider of a plugin library may have.
 
-The names go into generated code.
+The names go into commands and into generated code.
 """
+
+FULL_NAME = r"[A-Za-z0-9]{1,64}ExecutionProvider"
+"""How ONNX Runtime spells the full name of a provider of its own."""
 
 NAMES = (
     f"{', '.join((*PROVIDERS, *WEB_PROVIDERS))}, or ONNX Runtime's full name of one, "
@@ -341,6 +342,23 @@ def find_provider(name: object, *others: str, cure: str = "") -> Provider:
     own_name = _OTHER_TOOLS.get(text.lower(), text)
     hint = suggestion(own_name, similar_names) or cure
     raise ProviderError(f"{rule}{hint}")
+
+
+def plugin_provider(name: str) -> Provider:
+    """Return the provider that a plugin library brings; `name` is short or full.
+
+    Raises:
+        ProviderError: The name has other signs than `PROVIDER_NAME`.
+    """
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if not re.fullmatch(PROVIDER_NAME, name):
+        raise ProviderError(
+            "the provider of a plugin library must have a name of up to 81 letters,"
+            f" digits, _, . and -, a letter or digit first, got {shown(name)};"
+            " NAME=LIBRARY chooses it"
+        )
+    return Provider(name)
 
 
 def known_difference_rows() -> list[dict[str, Any]]:

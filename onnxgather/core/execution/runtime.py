@@ -44,6 +44,8 @@ import numpy as np
 CPU = "CPUExecutionProvider"
 DIRECTML = "DmlExecutionProvider"
 WEBGPU = "WebGpuExecutionProvider"
+VIRTUAL = ".virtual"
+"""The end of a name under which a plugin library may offer virtual devices."""
 
 _ENTRIES = {
     WEBGPU: {
@@ -90,7 +92,8 @@ NotRunKind = Literal[
 no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent:
 the build has no such provider; the detail names those that it has. too-old: it records
 no node assignment; the detail is its version. library: the plugin library does not
-load; the detail is its error. no-device: the plugin library offers no device.
+load; the detail is its error. no-device: the plugin library offers no such device;
+the detail is which, and the devices that ONNX Runtime lists.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
 left to run. operators: onnxgather's own operators did not run; the detail says why.
 types: the provider lacks a data type, without which it would read another element; the
@@ -142,6 +145,9 @@ class Setup:
     """The shared library of operators that ONNX does not have, if one is used."""
     settings: Mapping[str, str] | None = None
     """The provider's own options."""
+    device: str | None = None
+    """Which devices of the plugin library are used: those of a type, such as GPU, or
+    one of them, such as GPU:1 for the second; None all."""
 
 
 class Opened:
@@ -157,7 +163,7 @@ class Opened:
     """
 
     def __init__(self, model: bytes | str, setup: Setup) -> None:
-        runtime = onnxruntime_with(setup.provider, setup.library)
+        runtime = onnxruntime_with(setup.provider, setup.library, setup.device)
         session = _session(runtime, model, setup)
         self._session = session
         self.assignment = _proved(session, setup.provider)
@@ -254,7 +260,7 @@ def _options(runtime: Any, setup: Setup) -> Any:
         options.enable_mem_pattern = False
         options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
     if setup.library is not None:
-        devices = _plugin_devices(runtime, setup.provider)
+        devices = _plugin_devices(runtime, setup.provider, setup.device)
         options.add_provider_for_devices(devices, setup.settings or {})
     if setup.operators is not None:
         try:
@@ -271,10 +277,11 @@ def _proved(session: Any, provider: str) -> tuple[tuple[str, str], ...]:
     Raises:
         NotRunError: Another provider runs a node, or no node is left.
     """
+    names = _device_names(provider)
     nodes: list[tuple[str, str]] = []
     for part in session.get_provider_graph_assignment_info():
         for node in part.get_nodes():
-            if part.ep_name != provider:
+            if part.ep_name not in names:
                 detail = f"{node.name} ({node.op_type}) runs on {part.ep_name}"
                 node_elsewhere = {
                     "name": node.name,
@@ -288,12 +295,15 @@ def _proved(session: Any, provider: str) -> tuple[tuple[str, str], ...]:
     return tuple(nodes)
 
 
-def onnxruntime_with(provider: str, library: str | None = None) -> Any:
+def onnxruntime_with(
+    provider: str, library: str | None = None, device: str | None = None
+) -> Any:
     """Return the module onnxruntime, with the provider available.
 
     Args:
         provider: The full name of the provider.
         library: The plugin library that brings the provider, if one does.
+        device: As of `Setup`.
 
     Raises:
         NotRunError: The module is not installed, is empty, or has no such provider.
@@ -314,8 +324,11 @@ def onnxruntime_with(provider: str, library: str | None = None) -> Any:
             runtime.register_execution_provider_library(provider, library)
         except Exception as error:
             raise NotRunError("library", line(error)) from error
-        if not _plugin_devices(runtime, provider):
-            raise NotRunError("no-device")
+    if library is not None and not _plugin_devices(runtime, provider, device):
+        texts = _devices_by_provider(runtime)
+        listed = [f"{name} on {', '.join(texts[name])}" for name in texts]
+        detail = f"{device or 'a device'}; ONNX Runtime lists {'; '.join(listed)}"
+        raise NotRunError("no-device", detail)
     return runtime
 
 
@@ -333,8 +346,9 @@ def environment() -> dict[str, Any]:
 
     Returns:
         `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by
-        provider; `records_nodes`, whether it records which provider runs a node. Else
-        `fault`: why not; and `installed`, whether the module onnxruntime is there.
+        provider; `provider_versions`, as their devices state them; `records_nodes`,
+        whether it records which provider runs a node. Else `fault`: why not; and
+        `installed`, whether the module onnxruntime is there.
     """
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     offers: dict[str, Any] = {"versions": versions}
@@ -346,6 +360,11 @@ def environment() -> dict[str, Any]:
         offers["providers"] = runtime.get_available_providers()
         offers["records_nodes"] = hasattr(runtime.InferenceSession, _ASSIGNMENT)
         offers["devices"] = _devices_by_provider(runtime)
+        offers["provider_versions"] = {
+            device.ep_name: device.ep_metadata["version"]
+            for device in _devices(runtime)
+            if "version" in device.ep_metadata
+        }
     except (ImportError, AttributeError) as error:  # the first request fails likewise
         offers["fault"] = line(error)
         # Else the module, or one that it imports, does not load.
@@ -354,25 +373,56 @@ def environment() -> dict[str, Any]:
     return offers
 
 
+def _devices(runtime: Any) -> list[Any]:
+    """Return the devices of all providers; an older ONNX Runtime lists none."""
+    return getattr(runtime, "get_ep_devices", list)()
+
+
+def _hardware_type(device: Any) -> str:
+    """Return the type of a device: CPU, GPU or NPU."""
+    return str(device.device.type).rsplit(".", 1)[-1]
+
+
 def _devices_by_provider(runtime: Any) -> dict[str, list[str]]:
-    # An older ONNX Runtime lists no devices.
-    devices: list[Any] = getattr(runtime, "get_ep_devices", list)()
     texts_by_provider: dict[str, list[str]] = {}
-    for device in devices:
-        hardware = device.device
-        kind = str(hardware.type).rsplit(".", 1)[-1]
+    for device in _devices(runtime):
         texts = texts_by_provider.setdefault(device.ep_name, [])
-        texts.append(f"{kind} {hardware.vendor}")
+        texts.append(f"{_hardware_type(device)} {device.device.vendor}")
     return texts_by_provider
 
 
-def _plugin_devices(runtime: Any, provider: str) -> list[Any]:
-    return [device for device in runtime.get_ep_devices() if device.ep_name == provider]
+def _device_names(provider: str) -> tuple[str, str]:
+    """Return the names that the devices of a plugin's provider may have.
+
+    ONNX Runtime lists virtual devices where a library is registered under a name that
+    ends in .virtual, and some libraries call their devices as they do without it.
+    """
+    return provider, provider.removesuffix(VIRTUAL)
+
+
+def _plugin_devices(
+    runtime: Any, provider: str, chosen: str | None = None
+) -> list[Any]:
+    """Return the devices of a provider; only those that `chosen` of `Setup` names."""
+    names = _device_names(provider)
+    devices = [device for device in _devices(runtime) if device.ep_name in names]
+    if chosen is None:
+        return devices
+    hardware, _, number = chosen.partition(":")
+    of_type = [device for device in devices if _hardware_type(device) == hardware]
+    if not number:
+        return of_type
+    first = int(number)
+    return of_type[first : first + 1]
 
 
 def line(error: BaseException) -> str:
-    """Return the message of an error of ONNX Runtime on one line."""
-    return " ".join(str(error).split())[:LONGEST_MESSAGE]
+    """Return the message of an error of ONNX Runtime on one line.
+
+    Bytes that are no UTF-8 are escaped, as no answer in JSON has them.
+    """
+    text = str(error).encode(errors="backslashreplace").decode()
+    return " ".join(text.split())[:LONGEST_MESSAGE]
 
 
 def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], bytes]:

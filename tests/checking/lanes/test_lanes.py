@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from messages import message_of
 import onnxgather as og
 from onnxgather.checking.lanes import LONGEST_LABEL, open_lanes
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.lanes.python import model_lane
+from onnxgather.checking.lanes.python import ModelLane, device_of_lane, model_lane
 from onnxgather.core.options import Target
 
 
@@ -75,12 +76,79 @@ def test_a_target_is_that_of_the_lanes_with_onnx_models() -> None:
     assert [webnn.name, own.name] == ["webnn", "webnn@own"]
 
 
-def test_a_plugin_has_the_full_name_of_its_provider() -> None:
+@pytest.mark.parametrize(
+    ("name", "provider"),
+    [
+        ("ggml", "ggml"),
+        ("My-EP_2.0@old", "My-EP_2.0"),
+        ("webgpu@x", "WebGpuExecutionProvider"),
+        ("CPUExecutionProvider", "CPUExecutionProvider"),
+        ("opencv", "opencv"),
+    ],
+)
+def test_the_provider_of_a_plugin_has_any_name(name: str, provider: str) -> None:
+    (lane,) = open_lanes([], plugins={name: "libplugin.so"})
+    assert isinstance(lane, ModelLane)
+    assert (lane.provider.name, lane.plugin) == (provider, "libplugin.so")
+    assert lane.library == os.path.abspath("libplugin.so")
+
+
+@pytest.mark.parametrize("name", ["a b", "-a", "$(x)", "a" * 82, "é"])
+def test_the_provider_of_a_plugin_has_a_name_for_a_command(name: str) -> None:
     assert (
-        message_of(og.ProviderError, open_lanes, [], plugins={"myep": "libplugin.so"})
-        == "a plugin library must come with ONNX Runtime's full name of its provider,"
-        " such as MyExecutionProvider, got 'myep'"
+        message_of(og.ProviderError, open_lanes, [], plugins={name: "libplugin.so"})
+        == "the provider of a plugin library must have a name of up to 81 letters,"
+        f" digits, _, . and -, a letter or digit first, got {name!r}; NAME=LIBRARY"
+        " chooses it"
     )
+
+
+def test_the_options_of_a_provider_are_those_of_a_lane() -> None:
+    assert (
+        message_of(
+            og.OnnxGatherError,
+            open_lanes,
+            ["cpu", "openvino"],
+            provider_options={"openvno": {"a": "b"}},
+        )
+        == "the lane of an option of a provider must be one of cpu, openvino, got"
+        " 'openvno'; did you mean \"openvino\"?"
+    )
+
+
+@pytest.mark.parametrize("name", ["directml-dll", "opencv", "web-wasm", "cpu@library"])
+def test_a_lane_whose_program_takes_no_options_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    path = str(tmp_path)
+    if name == "cpu@library":
+        path = "libonnxruntime.so"
+    assert (
+        message_of(
+            og.OnnxGatherError,
+            open_lanes,
+            [],
+            {name: path},
+            provider_options={name: {"a": "1", "b": "2"}},
+        )
+        == f"lane {name!r} must have no options of a provider, as its program takes"
+        " none, got a, b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("mine@GPU", "GPU"),
+        ("mine@NPU:12@portable", "NPU:12"),
+        ("mine@old@CPU:0", "CPU:0"),
+        ("mine@gpu", None),
+        ("mine@GPU:", None),
+        ("GPU", None),
+    ],
+)
+def test_a_label_chooses_the_devices_of_a_plugin(name: str, device: str | None) -> None:
+    assert device_of_lane(name) == device
 
 
 def test_a_plugin_beside_a_shared_library_is_refused() -> None:
@@ -107,7 +175,8 @@ def test_a_shared_library_is_a_file_of_the_current_folder(
 
 
 @pytest.mark.parametrize(
-    "provider", ["StubExecutionProvider", "DirectML.dll", "onnx-reference", "mine_2.0"]
+    "provider",
+    ["StubExecutionProvider", "DirectML.dll", "onnx-reference", "mine_2.0", "My-EP"],
 )
 def test_a_lane_has_the_full_name_of_its_provider(provider: str) -> None:
     info = LaneInfo("x", provider)
@@ -116,15 +185,14 @@ def test_a_lane_has_the_full_name_of_its_provider(provider: str) -> None:
 
 @pytest.mark.parametrize(
     "provider",
-    ["CPU", "", "'); import os #ExecutionProvider", "CPUExecutionProvider\n"],
+    ["", "'); import os #ExecutionProvider", "CPUExecutionProvider\n", "-x", ".a"],
 )
 def test_a_lane_whose_provider_is_no_name_is_not_read(provider: str) -> None:
     content = msgspec.json.encode({"name": "x", "provider": provider})
     assert (
         message_of(msgspec.ValidationError, msgspec.json.decode, content, type=LaneInfo)
         == "Expected `str` matching regex"
-        " '^([A-Za-z0-9]{1,64}ExecutionProvider|DirectML\\\\.dll"
-        "|[a-z][a-z0-9_.-]{0,63})\\\\Z' - at `$.provider`"
+        " '^[A-Za-z0-9][A-Za-z0-9_.-]{0,80}\\\\Z' - at `$.provider`"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from lane_cases import DATA, pair, results, told
 from messages import rows_of
 from rings import one_quick_in, quick_alone
-from stub_runtime import environment
+from stub_runtime import PLUGIN, environment
 
 from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes import open_lanes
@@ -208,7 +208,7 @@ def test_a_model_that_folds_away_on_the_cpu_is_not_run(
         "CPUExecutionProvider must run a node, but none is left to run",
         how="folded",
         detail="none is left to run",
-        node="Gather",
+        gathers=("Gather",),
     )
 
 
@@ -251,36 +251,110 @@ def test_a_plugin_that_does_not_load_is_not_run(tmp_path: Path) -> None:
     )
 
 
+def plugin_lane(
+    folder: Path, name: str, offered: str, options: dict[str, str] | None = None
+) -> ModelLane:
+    """Return the lane of a plugin on the stand-in.
+
+    Args:
+        folder: An empty folder.
+        name: The name of the lane.
+        offered: The devices that the library offers, as Python.
+        options: The options of the provider.
+    """
+    change = f"{PLUGIN}\ndef offered(name): return {offered}\n"
+    python = environment(folder, f"{change}PLACE = {name.split('@')[0]!r}\n")
+    (lane,) = open_lanes(
+        [],
+        {name: python},
+        {name: "/lib/stub.so"},
+        provider_options={name: options} if options else {},
+    )
+    assert isinstance(lane, ModelLane)
+    return lane
+
+
 def test_a_plugin_without_a_device_is_not_run(tmp_path: Path) -> None:
-    change = """
-        def get_ep_devices(): return []
-        def register_execution_provider_library(name, library): pass
-        """
-    python = environment(tmp_path, _dedented(change))
-    lane = ModelLane("stub", find_provider(STUB), python, library="/lib/stub.so")
+    lane = plugin_lane(tmp_path, "mine", "[device('other', 'GPU', 'A')] * 2")
     assert told(lane) == [
         (
             "NOT-RUN",
-            f"the plugin library of {STUB} loads, but offers no device for it",
+            "the plugin library of mine loads, but does not offer a device; ONNX"
+            " Runtime lists CPUExecutionProvider on CPU AMD; other on GPU A, GPU A",
         )
     ]
 
 
-def test_a_plugin_brings_its_provider(tmp_path: Path) -> None:
-    change = """
-        devices = []
-        def get_ep_devices(): return devices
-        def register_execution_provider_library(name, library):
-            device = Any_(type="OrtHardwareDeviceType.GPU", vendor="Maker")
-            devices.append(Any_(ep_name=name, device=device))
-        class SessionOptions(SessionOptions):
-            def add_provider_for_devices(self, chosen, options): assert chosen == devices
-        """  # noqa: E501
-    provider = find_provider(STUB)
-    python = environment(tmp_path, "PROVIDERS = []" + "\n" + _dedented(change))
-    lane = ModelLane("stub", provider, python, library="/lib/stub.so")
-    assert lane.start().devices == ("GPU Maker",)
+THREE = "[device(name, 'NPU', 'A'), device(name, 'GPU', 'B'), device(name, 'GPU', 'C')]"
+
+
+@pytest.mark.parametrize(
+    ("label", "chosen"),
+    [("", "A, B, C"), ("@GPU", "B, C"), ("@GPU:1", "C"), ("@NPU:0", "A")],
+)
+def test_a_plugin_brings_its_provider_with_the_devices_of_the_label(
+    tmp_path: Path, label: str, chosen: str
+) -> None:
+    devices = repr(chosen.split(", "))
+    check = f"""
+class SessionOptions(SessionOptions):
+    def add_provider_for_devices(self, chosen, options):
+        assert [each.device.vendor for each in chosen] == {devices}
+        assert options == {{"a": "b:c=d"}}
+"""
+    lane = plugin_lane(tmp_path, f"My-EP{label}", THREE, {"a": "b:c=d"})
+    package = tmp_path / "site" / "onnxruntime" / "__init__.py"
+    package.write_text(package.read_text() + check)
+    info = lane.start()
+    assert info.devices == ("NPU A", "GPU B", "GPU C")
+    assert info.versions["My-EP"] == "0.2.0"
+    assert (info.plugin, info.provider_options) == ("/lib/stub.so", {"a": "b:c=d"})
+    assert info.software[-2:] == ["My-EP 0.2.0", "a=b:c=d"]
     assert told(lane) == [("PASS", None)]
+
+
+def test_a_device_that_a_plugin_does_not_offer_is_not_run(tmp_path: Path) -> None:
+    lane = plugin_lane(tmp_path, "mine@GPU:2", THREE)
+    assert told(lane) == [
+        (
+            "NOT-RUN",
+            "the plugin library of mine loads, but does not offer GPU:2; ONNX Runtime"
+            " lists CPUExecutionProvider on CPU AMD; mine on NPU A, GPU B, GPU C",
+        )
+    ]
+
+
+@pytest.mark.parametrize("offered", ["name", "name.removesuffix('.virtual')"])
+def test_a_virtual_device_has_the_name_of_the_provider_with_or_without_the_end(
+    tmp_path: Path, offered: str
+) -> None:
+    devices = f"[device({offered}, 'NPU', 'A')]"
+    lane = plugin_lane(tmp_path, "mine.virtual", devices)
+    change = f"\nPLACE = 'mine.virtual'\nname = PLACE\nPLACE = {offered}\n"
+    package = tmp_path / "site" / "onnxruntime" / "__init__.py"
+    package.write_text(package.read_text() + change)
+    assert told(lane) == [("PASS", None)]
+
+
+@pytest.mark.parametrize(("refused", "starts"), [("float32", True), ("*", False)])
+def test_the_lane_of_a_plugin_starts_if_it_takes_one_of_two_gathers(
+    tmp_path: Path, refused: str, starts: bool
+) -> None:
+    lane = plugin_lane(tmp_path, "mine", THREE)
+    change = f"""
+import onnx
+NODES = ["Mul", "GatherND", "Mul"]
+class InferenceSession(InferenceSession):
+    def open(self):
+        graph = onnx.ModelProto.FromString(self.model).graph
+        name = {{1: "float32", 6: "int32"}}[graph.input[0].type.tensor_type.elem_type]
+        if {refused!r} in (name, "*"): raise RuntimeError("no " + name)
+    def compute(self, data, indices): return data
+"""
+    package = tmp_path / "site" / "onnxruntime" / "__init__.py"
+    package.write_text(package.read_text() + change)
+    not_run = None if starts else "mine cannot start: no int32"
+    assert lane.start().not_run == not_run
 
 
 def _dedented(text: str) -> str:
@@ -477,7 +551,7 @@ def test_an_answer_of_a_lane_whose_interpreter_is_not_there(tmp_path: Path) -> N
         reason,
         how=Breakdown.NOT_STARTED,
         detail="No such file or directory",
-        node="Gather",
+        gathers=("Gather",),
     )
 
 
@@ -493,10 +567,10 @@ class InferenceSession(InferenceSession):
     lane = stub(tmp_path, change)
     lane.start()
     assert lane.answer(pair()) == Answer(
-        AnswerKind.REFUSED, "no such type", node="Gather"
+        AnswerKind.REFUSED, "no such type", gathers=("Gather",)
     )
     assert lane.answer(pair().wrapped_in()) == Answer(
-        AnswerKind.FAILED, "no memory", ("Gather",), node="Gather"
+        AnswerKind.FAILED, "no memory", ("Gather",), gathers=("Gather",)
     )
     lane.close()
 
@@ -618,7 +692,7 @@ def test_a_worker_that_breaks_the_protocol_costs_its_case(
         nonsense,
         how=Breakdown.NONSENSE,
         detail=detail,
-        node="Gather",
+        gathers=("Gather",),
     )
     assert lied(tmp_path, lie) == expected
 
@@ -682,7 +756,10 @@ def test_an_ended_lane_starts_no_other_worker(tmp_path: Path) -> None:
     lane.start()
     lane.close()
     assert lane.answer(pair()) == Answer(
-        AnswerKind.BROKEN, "the worker was ended", how=Breakdown.CLOSED, node="Gather"
+        AnswerKind.BROKEN,
+        "the worker was ended",
+        how=Breakdown.CLOSED,
+        gathers=("Gather",),
     )
 
 

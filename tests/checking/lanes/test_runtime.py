@@ -241,7 +241,9 @@ def test_what_ran_for_valid_indices_counts_where_others_are_refused(
     reason = "both refuse: IndicesTensor[0] must be in [-4, 4), got 9"
     (result,) = results(lane_on(tmp_path, RAN_OF_RUN.format(fault="")), pair(9, 0))
     (found,) = result.results
-    assert (found.state, found.reason, found.nodes) == ("PASS", reason, ("Gather",))
+    assert (found.state, found.reason) == ("PASS", reason)
+    assert found.beside is not None
+    assert found.beside.nodes == ("Gather",)
     lies = (
         RAN_OF_RUN.format(fault="")
         + """
@@ -249,8 +251,18 @@ def test_what_ran_for_valid_indices_counts_where_others_are_refused(
         return ["Add"] if loaded.kinds == ["Add"] else []
     """
     )
-    says = "planted says that it ran nothing, and the model has Gather"
-    assert told(lane_on(tmp_path, lies), pair(9, 0)) == [("NOT-RUN", says)]
+    (result,) = results(lane_on(tmp_path, lies), pair(9, 0))
+    (found,) = result.results
+    assert found.state == "NOT-RUN"
+    assert found.beside is not None
+    assert found.beside.reason == (
+        "planted says that it ran nothing, and the model has Gather"
+    )
+
+
+def test_a_message_that_is_no_utf_8_is_that_of_the_runtime(tmp_path: Path) -> None:
+    fails = RAN_OF_RUN.format(fault=r"raise ValueError('caf\udce9')")
+    assert told(lane_on(tmp_path, fails)) == [("ERROR", r"planted failed: caf\udce9")]
 
 
 def test_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
@@ -312,30 +324,28 @@ def test_a_case_after_one_that_must_be_refused_has_another_process(
 def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
     tmp_path: Path,
 ) -> None:
-    # The runs for valid indices come first; the second of them is wrong.
+    # The second run for each set of indices is wrong.
     change = """
     RUNS = []
     def gather(data, indices):
         RUNS.append(0)
-        return data[indices] {fault}
+        output = data[indices]
+        if len(RUNS) % 2 == 0:
+            {fault}
+        return output
     """
-    wrong = change.format(fault="+ np.float32(len(RUNS) == 2)")
-    ((state, reason),) = told(lane_on(tmp_path, wrong), pair(9, 0))
-    assert (state, (reason or "").partition(", ")[0]) == (
-        "DIFF",
-        "with indices of zero: 2 of 2 elements differ",
-    )
-    fails = """
-    RUNS = []
-    def gather(data, indices):
-        RUNS.append(0)
-        if len(RUNS) == 2:
-            raise ValueError("the second")
-        return data[np.clip(indices, -4, 3)]
-    """
-    assert told(lane_on(tmp_path, fails), pair(9, 0)) == [
-        ("ERROR", "planted failed: with indices of zero it returned no output")
-    ]
+    in_vain = "refused, which proves nothing: index 9 is out of bounds"
+    for fault, state, why in [
+        ("output = output + np.float32(1)", "DIFF", "2 of 2 elements differ"),
+        ("raise ValueError('the second')", "ERROR", "planted failed: the second"),
+    ]:
+        lane = lane_on(tmp_path, change.format(fault=fault))
+        (result,) = results(lane, pair(9, 0))
+        (found,) = result.results
+        assert found.state == state
+        itself, beside = [run.reason or "" for run in found.runs]
+        assert itself.startswith(in_vain)
+        assert beside.startswith(why)
 
 
 @forks

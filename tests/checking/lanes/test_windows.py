@@ -229,8 +229,8 @@ class TestLive:
         lane._operators = None  # type: ignore[reportPrivateUsage]
         with closing(lane):
             model = og.to_onnx(CASE.descriptor, target="native")
-            feeds = [{"InputTensor": CASE.data, "IndicesTensor": CASE.indices}]
-            answer = lane.run(model.SerializeToString(), feeds, 1, operators(model))
+            inputs = {"InputTensor": CASE.data, "IndicesTensor": CASE.indices}
+            answer = lane.run(model.SerializeToString(), inputs, 1, operators(model))
         assert (answer.kind, answer.how) == (AnswerKind.NOT_RUN, "operators")
 
     @pytest.mark.parametrize("name", ["gone.dll", "größe/ελ/\U0001f40c.dll"])

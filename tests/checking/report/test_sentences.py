@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import pytest
+from html_page import Page
 from messages import rows_of
 from msgspec.structs import replace
 from report_samples import (
@@ -20,6 +21,7 @@ from report_samples import (
     KNOWN,
     OPENVINO,
     absent,
+    bare_case,
     entry,
     gather_case,
     passed,
@@ -28,11 +30,19 @@ from report_samples import (
     small,
 )
 
+from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.judge import with_beside
 from onnxgather.checking.lanes.lane import LaneInfo
 from onnxgather.checking.report import as_lines, html, junit, markdown
 from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report.sentences import again, causes, verdict
-from onnxgather.checking.results import ForeignMemory, Invalid, Report, Result
+from onnxgather.checking.results import (
+    ForeignMemory,
+    Invalid,
+    Report,
+    Result,
+    ResultKind,
+)
 from onnxgather.core.execution.elsewhere.child import Breakdown
 
 
@@ -179,6 +189,10 @@ gather/a --lanes openvino --target cpu
 {"wrapped": true} lane {"name": "openvino@cpu", "target": "cpu"}
 gather/a --lanes openvino@cpu --wrap
 
+lane {"plugin": "lib my.so", "provider_options": {"a": "b c", "d": "e"}}
+gather/a --lanes openvino --plugin 'openvino=lib my.so'
+--provider-option 'openvino:a=b c' --provider-option openvino:d=e
+
 {"name": "random/1/2"}
 random/1/2 --lanes openvino --out-of-range clamp
 
@@ -303,3 +317,92 @@ def test_every_report_says_how_many_cases_are_without_arrays() -> None:
         "1 case on 1 lane: 0 agree bit for bit, 1 difference, 2 cases without arrays,"
         " for want of room.",
     )
+
+
+NOT_REFUSED = Result(
+    "openvino",
+    "DIFF",
+    ResultKind.NOT_REFUSED,
+    "must refuse, but returned zeros: IndicesTensor[0,0] must be in [-3, 3), got 7",
+    ("Gather",),
+)
+REFUSED = Result(
+    "openvino", "PASS", ResultKind.REFUSED, "both refuse", message="no such index"
+)
+
+
+def outside(name: str) -> DescriptorCase:
+    """Return a case that must be refused."""
+    return gather_case(name, indices=[7, 0], out_of_range="error")
+
+
+def of_two_runs() -> Report:
+    """Return a report of a lane that is wrong about a case, the valid one, or both."""
+    known = replace(NOT_REFUSED, state="KNOWN", found="DIFF", known="Zeros (here)")
+    cases = [
+        entry(outside("both"), with_beside(NOT_REFUSED, DIFF)),
+        entry(outside("itself"), with_beside(NOT_REFUSED, passed("openvino"))),
+        entry(outside("valid"), with_beside(REFUSED, DIFF)),
+        entry(outside("known itself"), with_beside(known, ERROR)),
+        entry(outside("known valid"), with_beside(REFUSED, KNOWN)),
+        entry(bare_case(), with_beside(REFUSED, ELSEWHERE)),
+    ]
+    return report_of([OPENVINO], *cases)
+
+
+TWO_RUNS = """
+DIFF     openvino: both
+         with the index out of range: must refuse, but returned zeros: IndicesTensor[0,0] must be in [-3, 3), got 7
+         ran: Gather
+         with indices of zero: 1 of 4 elements differ, first OutputTensor[1,0]: expected 5.0 (00 00 a0 40), got 0.0 (00 00 00 00)
+         output[1,0] = input[1, 2] = 5
+         ran: Clip, Gather
+         again: onnxgather check --case both --lanes openvino
+DIFF     openvino: itself
+         must refuse, but returned zeros: IndicesTensor[0,0] must be in [-3, 3), got 7
+         ran: Gather
+         again: onnxgather check --case itself --lanes openvino
+DIFF     openvino: valid
+         with the index out of range: refused, which proves nothing: no such index
+         with indices of zero: 1 of 4 elements differ, first OutputTensor[1,0]: expected 5.0 (00 00 a0 40), got 0.0 (00 00 00 00)
+         output[1,0] = input[1, 2] = 5
+         ran: Clip, Gather
+         again: onnxgather check --case valid --lanes openvino
+ERROR    openvino: known itself
+         with the index out of range: Zeros (here)
+         DIFF: must refuse, but returned zeros: IndicesTensor[0,0] must be in [-3, 3), got 7
+         ran: Gather
+         with indices of zero: OpenVINOExecutionProvider failed: no such layout
+         again: onnxgather check --case 'known itself' --lanes openvino
+NOT-RUN  openvino: bare/batches
+         the forbidden node: refused, which proves nothing: no such index; an allowed node: Gather went to CPUExecutionProvider
+KNOWN    openvino: known valid
+         with the index out of range: refused, which proves nothing: no such index; with indices of zero: Zeros where an index is out of range (https://example.com/1)
+
+openvino: 6 cases, 3 DIFF, 1 ERROR, 1 NOT-RUN, 1 KNOWN
+"""  # noqa: E501
+
+
+def test_a_report_says_of_which_of_two_runs_it_speaks() -> None:
+    assert TWO_RUNS in as_lines(of_two_runs(), 80)
+
+
+def test_every_form_of_a_report_says_of_which_run_it_speaks() -> None:
+    report = of_two_runs()
+    blocks = TWO_RUNS.strip().partition("\nKNOWN")[0]
+    both = [line.strip().removeprefix("again: ") for line in blocks.splitlines()[1:7]]
+    first, *_ = ET.fromstring(junit(report)).iter("failure")
+    assert (first.text or "").splitlines() == both
+    assert first.get("message") == f"DIFF: {both[0]}"
+    text = markdown(report).decode().replace("\\", "")
+    assert f"openvino: both: {both[0]}; {both[2]}\n" in text
+    runs = Page(html(report)).packed["results"][0]["runs"]
+    assert [run["inputs"] for run in runs] == [
+        "with the index out of range: ",
+        "with indices of zero: ",
+    ]
+    words = [result["words"] for result in Page(html(report)).packed["results"]]
+    assert words == [
+        *("not refused", "not refused", "wrong elements", "failed"),
+        *("known", "refusal unproved"),
+    ]

@@ -225,3 +225,21 @@ def test_another_version_than_that_of_a_report_runs_nothing(tmp_path: Path) -> N
         " 1.2.3; give its environment: --lane NAME=PATH"
     )
     assert outcome.folder is None
+
+
+TWO_RUNS = """
+data[indices] + np.float32(1) | returns wrong elements for Gather of FLOAT32 data by INT64 indices | True
+data[np.clip(indices, 0, 3)] | returns an output for Gather with an index out of range | False
+data[np.clip(indices, 0, 3)] + np.float32(1) | returns an output for Gather with an index out of range | False
+"""  # noqa: E501
+"""What a runtime returns, what its repro shows, and whether all indices of that are in
+range."""
+
+
+@pytest.mark.parametrize("row", TWO_RUNS.strip().splitlines())
+def test_the_run_that_is_wrong_is_reduced(row: str, tmp_path: Path) -> None:
+    returned, does, in_range = row.split(" | ")
+    outcome = made(tmp_path, f"gather = lambda data, indices: {returned}", OUTSIDE)
+    assert outcome.text == f"{tmp_path / 'out'}: planted {does}; repro.py shows it"
+    assert outcome.case.in_range == (in_range == "True")
+    assert rerun(tmp_path)[0] == 1

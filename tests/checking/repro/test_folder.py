@@ -131,18 +131,30 @@ def test_a_plugin_library_is_registered(tmp_path: Path) -> None:
         PROVIDERS, DEVICES = [], []
         def register_execution_provider_library(name, library):
             print("registered", name, library)
-            DEVICES.append(Any_(ep_name=name))
+            hardware = Any_(type="OrtHardwareDeviceType.GPU", vendor="Maker")
+            DEVICES.append(Any_(ep_name=name, ep_metadata={}, device=hardware))
         def get_ep_devices(): return DEVICES
         class SessionOptions(SessionOptions):
-            def add_provider_for_devices(self, devices, options): print("for", len(devices))
+            def add_provider_for_devices(self, devices, options): print("for", len(devices), options)
         """  # noqa: E501
     environment(tmp_path / "environment", GATHERS + textwrap.dedent(change))
     *_, trial = trials_of(CASE, "portable", "/lib/stub.so")
-    finding = Difference(CASE, LaneInfo("stub", STUB), DIFFERENT)
+    info = LaneInfo(
+        "stub@GPU:0", STUB, plugin="/lib/stub.so", provider_options={"a": "'b"}
+    )
+    finding = Difference(CASE, info, DIFFERENT)
     write_folder(str(tmp_path / "out"), finding, trial)
+    how = f"{STUB} is in a plugin library: `python repro.py LIBRARY` names yours."
+    text = (tmp_path / "out" / "ISSUE.md").read_text()
+    assert how in text.replace("\n", " ")
+    assert "- `a='b`\n- `plugin library stub.so`\n" in text
     code, printed = rerun(tmp_path)
     assert code == 0
-    assert f"registered {STUB} /lib/stub.so\nfor 1\n" in printed
+    chosen = "for 1 {'a': \"'b\"}\n"
+    assert f"registered {STUB} /lib/stub.so\n{chosen}" in printed
+    code, printed = rerun(tmp_path, "mine.so")
+    assert code == 0
+    assert f"registered {STUB} /mine.so\n{chosen}" in printed
 
 
 def test_the_plainest_run_is_one_node_on_its_own_shapes() -> None:
@@ -246,7 +258,13 @@ def test_no_text_of_others_is_python(
 
 @pytest.mark.parametrize("printed", [None, HOSTILE])
 def test_no_text_of_others_is_markdown(tmp_path: Path, printed: str | None) -> None:
-    info = LaneInfo("cpu", "CPUExecutionProvider", {"x": HOSTILE}, (HOSTILE,))
+    info = LaneInfo(
+        "cpu",
+        "CPUExecutionProvider",
+        {"x": HOSTILE},
+        (HOSTILE,),
+        plugin=f"x/a{HOSTILE}",
+    )
     hostile(tmp_path / "out", info, printed)
     text = (tmp_path / "out" / "ISSUE.md").read_text()
     lines = text.split("\n")
@@ -259,7 +277,7 @@ def test_no_text_of_others_is_markdown(tmp_path: Path, printed: str | None) -> N
         "## How to run it",
     ]
     spans = [line for line in lines if "touch" in line and not line.startswith("    ")]
-    assert [span[:5] for span in spans] == ["- `x ", "- `de"]
+    assert [span[:5] for span in spans] == ["- `x ", "- `pl", "- `de"]
     assert all(span.count("`") == 2 and span.endswith("`") for span in spans)
     assert sum(line == "    # b" for line in lines) == 3
 

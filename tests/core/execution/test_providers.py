@@ -34,7 +34,7 @@ def test_each_provider_says_what_to_install() -> None:
         "cuda": "onnxruntime-gpu",
         "tensorrt": "onnxruntime-gpu",
         "webgpu": "onnxruntime-webgpu, or run scripts/directml/setup.sh on Linux",
-        "qnn": "onnxruntime-qnn on Windows",
+        "qnn": "onnxruntime-qnn",
         "coreml": "onnxruntime on macOS",
     }
     unknown = find_provider("XyzExecutionProvider")

@@ -55,6 +55,7 @@ class About(msgspec.Struct, frozen=True):
     versions: dict[str, str]
     providers: tuple[str, ...] = ()
     devices: dict[str, tuple[str, ...]] = {}
+    provider_versions: dict[str, str] = {}
     records_nodes: bool = True
     fault: str | None = None
     installed: bool = True

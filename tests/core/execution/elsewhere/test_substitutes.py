@@ -290,14 +290,13 @@ def test_the_lane_passes_types_that_its_provider_lacks() -> None:
     }
 
 
-def test_the_proof_of_a_refusal_is_joined_too() -> None:
+def test_a_refusal_of_words_is_a_refusal() -> None:
     desc, data = gather("FLOAT64", "UINT64"), np.arange(6.0).reshape(2, 3)
     outside = np.array([[0, 2]], np.uint64)
     lane = ModelLane("cpu", FEW, target="portable")
     answer = lane.answer(DescriptorCase("outside", desc, data, outside, "error"))
     lane.close()
     assert answer.kind is AnswerKind.FAILED
-    assert np.array_equal(np.array(answer.answers_in_range), data[[0, 0]])
 
 
 def test_a_case_whose_elements_are_multiplied_keeps_its_data_type() -> None:
