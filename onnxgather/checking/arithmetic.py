@@ -29,7 +29,12 @@ type, as many as there are.
 """
 
 Outside = Literal[
-    "zero", "address", "modulo", "modulo-of-sum", "remainder-of-sum", "clamp"
+    "zero",
+    "address",
+    "modulo",
+    "modulo-of-sum",
+    "remainder-of-sum",
+    "clamp",
 ]
 """What a gather returns for an index that is not in the range of its axis.
 
@@ -446,7 +451,7 @@ def _read(
         for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
             if how == "zero":
                 is_zero |= chosen
-            elif how not in ("address", "from-the-end"):
+            elif how != "address":
                 read = _MEANT[how](values, size).astype(np.int64)
                 index = np.where(chosen, read, index)
         stride = np.array(strides[axis])

@@ -259,12 +259,11 @@ def _output(
     """
     from onnxgather.core.execution.elsewhere.substitutes import why_not_as_it_is
 
-    arrays = (case.data, case.indices)
     if program.model is None:
         session = make_session(
             case.descriptor, out_of_range=case.out_of_range, target=target
         )
-        return session.run(*arrays)
+        return session.run(case.data, case.indices)
     session = make_session(program.model.proto)
     # Some providers refuse no index.
     if case.must_refuse:
@@ -274,7 +273,7 @@ def _output(
     )
     if why_not is not None:
         raise ProviderError(why_not)
-    return session.run(*arrays)
+    return session.run(case.data, case.indices)
 
 
 def _byte_form(numbers: bool) -> ByteForm:
