@@ -353,8 +353,11 @@ def element_at(tensor: TensorDesc, offset: int) -> Coordinates | None:
     return None if offset else tuple(at)
 
 
-def value_text(value: np.generic) -> str:
-    """Return a number as short text; no other value of its type has the same text."""
+def value_text(value: np.generic | str) -> str:
+    """Return an element as short text; no other number of its type has the same."""
+    # Case: an array of texts, which may be Python's own objects.
+    if isinstance(value, str):
+        return shown(str(value))
     number: object = value.item()
     # Larger numbers are shorter with the exponent that numpy writes.
     if isinstance(number, float) and number.is_integer() and abs(number) < 1e16:
