@@ -467,7 +467,7 @@ def _read(
 
 
 def _from_the_end(index: Array, size: int) -> Array:
-    return index + size
+    return np.where(index < 0, index + size, index)
 
 
 def _modulo(index: Array, size: int) -> Array:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from onnxgather.core.checks import shown
 from onnxgather.core.errors import OnnxGatherError
@@ -23,6 +23,10 @@ from onnxgather.core.replacing import CHANGED, check_replaceable, with_line
 
 SUMS = "SHA256SUMS"
 """The file of a folder that lists the digests of the others, as sha256sum reads it."""
+
+
+Change = Literal["new", "changed", "missing"]
+"""What became of a file of a folder since the folder was written."""
 
 
 class FilesDigest:
@@ -48,9 +52,6 @@ class FilesDigest:
             for path, digest in sorted(self._by_path.items())
         ]
         return "".join(lines).encode()
-
-    def __str__(self) -> str:
-        return sha256(self.lines).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -155,15 +156,12 @@ class FolderKind:
             OnnxGatherError: There is one, or one of ours was changed; with `force`: the
                 folder cannot be read.
         """
-        sums = os.path.join(folder, SUMS)
-        check_replaceable(sums, force)
+        check_replaceable(os.path.join(folder, SUMS), force)
+        others: list[str] = []
         try:
-            digests = _listed(sums)
-            others: list[str] = []
-            for path in sorted(self._files_in(folder)):
+            for path, change in self.changes(folder):
                 full_path = os.path.join(folder, path)
-                is_file = os.path.isfile(full_path) and not os.path.islink(full_path)
-                if path not in digests or not is_file:
+                if change == "new":
                     others.append(path)
                     if not force:
                         rule = f"{full_path} must not be in an earlier {self.name}"
@@ -171,7 +169,7 @@ class FolderKind:
                             f"{rule}, as the {self.name} did not write it; --force"
                             " leaves it there"
                         )
-                elif not force and _digest(full_path) != digests[path]:
+                elif change == "changed" and not force:
                     raise OnnxGatherError(
                         f"{full_path} must not be replaced"
                         f", as {CHANGED}; --force replaces it"
@@ -179,6 +177,25 @@ class FolderKind:
         except OSError as error:
             raise sentence_on(folder, error, "the folder") from None
         return others
+
+    def changes(self, folder: str) -> Iterator[tuple[str, Change]]:
+        """Yield the files of a folder that are not as they were written.
+
+        Each is a path below the folder, with what became of the file.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        digests = _listed(os.path.join(folder, SUMS))
+        files = {*self._files_in(folder)}
+        for path in sorted(files.union(digests)):
+            full_path = os.path.join(folder, path)
+            if path not in files:
+                yield path, "missing"
+            elif path not in digests or not _is_plain(full_path):
+                yield path, "new"
+            elif _digest(full_path) != digests[path]:
+                yield path, "changed"
 
     def _files_in(self, folder: str) -> Iterator[str]:
         """Yield the paths of all files and links of a folder, but for `SUMS`."""
@@ -260,6 +277,11 @@ def _listed(sums: str) -> dict[str, str]:
         if found:
             digests[found[2]] = found[1]
     return digests
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether a path is that of a file, and of no link."""
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _digest(path: str) -> str:

@@ -24,7 +24,7 @@ from onnxgather.checking.arithmetic import Computed, arithmetics, computed
 from onnxgather.checking.cases import Case, DescriptorCase
 from onnxgather.checking.judge import with_beside
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.lanes.python import question_of
+from onnxgather.checking.lanes.python import question_to
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
 from onnxgather.core.checks import shown
 from onnxgather.core.descriptors.arrays import Array, content_of, elements
@@ -36,7 +36,7 @@ from onnxgather.core.execution.providers import (
     WEB_PROVIDERS,
 )
 from onnxgather.core.execution.runtime import NotRunKind
-from onnxgather.core.options import DEFAULT_OPSET, POLICIES
+from onnxgather.core.options import POLICIES
 
 
 class _Pattern(
@@ -366,9 +366,15 @@ class LaneOutput:
                 return Computed(array, np.zeros(array.shape, bool))
         if got not in arithmetics():
             return None
-        opset = self._info.opset or DEFAULT_OPSET
-        question = question_of(case, self._info.target or "portable", opset=opset)
-        return computed(question.model, question.inputs, arithmetics()[got])
+        row = arithmetics()[got]
+        question, substitute = question_to(case, self._info)
+        if substitute is None:
+            return computed(question.model, question.inputs, row)
+        feeds = substitute.feeds([question.inputs])
+        words = [computed(question.model, feed, row) for feed in feeds]
+        (array,) = substitute.outputs([word.output for word in words])
+        is_unknown = reduce(np.logical_or, [word.is_unknown for word in words])
+        return Computed(array, is_unknown)
 
 
 def output_digest(output: Array) -> str:

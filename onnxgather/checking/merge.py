@@ -234,6 +234,7 @@ def _lane(parts: Sequence[_Part], number: int) -> LaneInfo:
         model,
         devices=tuple(_distinct(devices)),
         not_run=not_run,
+        at_exit=_first(lane.at_exit for _, lane in lanes),
         required=any(lane.required for _, lane in lanes),
     )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from onnxgather.checking.known_differences import Known, known_differences
 from onnxgather.checking.results import CaseResult, Report, read_report
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import number_of, shown
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import got, is_report
 from onnxgather.core.json_files import decoding, whole
@@ -66,6 +66,14 @@ def _check(path: str, report: Report) -> None:
             raise FileFormatError(
                 f"{path}: the name of a lane must have no '=', got {shown(name)}"
             )
+    ended_early = report.interrupted or report.maxfail
+    # Case: a part of the report was lost, so that what is left proves too little.
+    if len(report.cases) < report.planned and not ended_early:
+        cases = number_of(report.planned, "case")
+        raise FileFormatError(
+            f"{path}: $.cases must have the {cases} that were planned"
+            f", got {len(report.cases):,}; run the check again"
+        )
     for number, case in enumerate(report.cases):
         where = f"{path}: $.cases[{number}]"
         lanes_of_results = [result.lane for result in case.results]

@@ -53,7 +53,7 @@ def judge_command(**values: Any) -> int:
     outputs.check_apart([index, os.path.join(options.answers, RUNTIME_FILE)])
     outputs.check_writable()
 
-    export = read_export(options.exported)
+    export = read_export(options.exported, options.answers)
     lane = AnswersLane(options.answers, export.answers)
     names = [case.name for case in export.cases]
     planned = options.choice.size(lambda: names, len(names))

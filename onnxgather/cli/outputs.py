@@ -218,10 +218,11 @@ class Outputs(NamedTuple):
 
 def codes(report: Report) -> Iterator[int]:
     """Yield the exit codes that a report calls for."""
-    from onnxgather.checking.report.sentences import unmet
+    from onnxgather.checking.report.sentences import faults_at_exit, unmet
 
     results = [result for case in report.cases for result in case.results]
-    if report.invalid or any(result.state in BAD for result in results):
+    is_bad = any(result.state in BAD for result in results)
+    if is_bad or report.invalid or faults_at_exit(report):
         yield FINDINGS
     # A result that is known has its state before that in `found`.
     states = {result.found or result.state for result in results}

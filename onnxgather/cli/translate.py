@@ -258,19 +258,24 @@ def _output(
         IndexOutOfRangeError: An index is out of range, and that is an error.
         ProviderError: The provider is missing, fails, or did not get every node.
     """
+    from onnxgather.core.execution.elsewhere.substitutes import why_not_as_it_is
+
+    arrays = (case.data, case.indices)
     if program.model is None:
         session = make_session(
             case.descriptor, out_of_range=case.out_of_range, target=target
         )
-    else:
-        session = make_session(program.model.proto)
-    try:
-        return session.run(case.data, case.indices)
-    except ProviderError:
-        # Case: the model fails as it must; the provider's message may lack the index.
-        if case.must_refuse:
-            raise IndexOutOfRangeError(str(case.expected())) from None
-        raise
+        return session.run(*arrays)
+    session = make_session(program.model.proto)
+    # Some providers refuse no index.
+    if case.must_refuse:
+        raise IndexOutOfRangeError(str(case.expected()))
+    why_not = why_not_as_it_is(
+        case.descriptor, session.provider, case.out_of_range, case.indices
+    )
+    if why_not is not None:
+        raise ProviderError(why_not)
+    return session.run(*arrays)
 
 
 def _byte_form(numbers: bool) -> ByteForm:

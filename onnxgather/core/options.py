@@ -61,7 +61,8 @@ TARGETS: dict[Target, str] = {
     "portable": "standard ONNX for every provider",
     "cpu": "what ONNX Runtime's CPU provider runs fastest",
     "webgpu": (
-        "what ONNX Runtime's WebGPU provider computes, which has no 64-bit arithmetic"
+        "what ONNX Runtime's WebGPU provider computes, and OpenVINO's, which have no"
+        " 64-bit arithmetic"
     ),
     "native": (
         "one node of onnxgather's own operators, and standard ONNX for where they"

@@ -105,6 +105,12 @@ def test_an_address_that_nobody_checks(row: str) -> None:
     assert words == expected.split()
 
 
+def test_an_index_may_count_from_the_end_and_still_be_outside() -> None:
+    rules = {"GatherND": {"outside": "from-the-end"}}
+    found = of_node("GatherND", [[1, -6], [0, 5]], {"gathers": rules})
+    assert found.output.tolist() == [12, 15]
+
+
 def test_what_is_known_must_be_so_and_what_is_outside_may_be_anything() -> None:
     rule = {"outside": "address", "negative": "address"}
     found = of_node("Gather", [2, 5], {"gathers": {"Gather": rule}}, DATA, {"axis": 1})

@@ -373,3 +373,34 @@ def test_each_of_two_wrong_runs_gets_an_entry(
     # Another element for indices of zero is a finding.
     other = ran([(8, 9), (8, 8)])
     assert only(asked, answer, beside=other, known=tuple(entries)).state == "DIFF"
+
+
+ROW = descriptor("GATHER_ELEMENTS: FLOAT32 3x2, INT32 3x1, FLOAT32 3x1, 1")
+"""A gather of one column, whose index past the axis leads to the next row."""
+
+BESIDE = """\
+directml | DmlExecutionProvider | 1.24.4 | portable | 3 3 5 | KNOWN
+directml | DmlExecutionProvider | 1.24.4 | portable | 2 3 5 | DIFF
+webgpu | WebGpuExecutionProvider | 1.27.0 | webgpu | 3 3 5 | KNOWN
+webgpu | WebGpuExecutionProvider | 1.27.0 | webgpu | 0 3 5 | DIFF
+web-webgpu | WebGpuExecutionProvider | 1.30.0 | webgpu | 3 3 5 | KNOWN
+web-webgpu | WebGpuExecutionProvider | 1.30.0 | webgpu | 3 3 6 | DIFF
+web-webnn | WebNNExecutionProvider | 1.30.0 | webgpu | 6 3 5 | KNOWN
+web-webnn | WebNNExecutionProvider | 1.30.0 | webgpu | 2 3 5 | DIFF
+"""
+"""What providers return in place of an error, and what would be a new difference."""
+
+
+@pytest.mark.parametrize("row", BESIDE.splitlines())
+def test_a_provider_without_errors_returns_what_its_entry_says(row: str) -> None:
+    name, provider, version, target, output, state = row.split(" | ")
+    info = LaneInfo(
+        name, provider, {"onnxruntime": version}, target=cast("Any", target)
+    )
+    indices = np.array([[2], [0], [0]], np.int32)
+    data = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    asked = DescriptorCase("case", ROW, data, indices, "error")
+    array = np.array([[float(number)] for number in output.split()], np.float32)
+    found = Result(name, "DIFF", ResultKind.NOT_REFUSED, gathers=("GatherElements",))
+    told = explained(found, asked, info, known_differences(), array)
+    assert told.state == state

@@ -94,7 +94,7 @@ def test_what_went_wrong_in_a_part_went_wrong_in_the_whole() -> None:
         machine="B",
         invalid=[Invalid("a", "b")],
         unusable=["c", "d"],
-        lanes=(replace(CPU, devices=("CPU", "NPU")), stopped),
+        lanes=(replace(CPU, devices=("CPU", "NPU"), at_exit="ends"), stopped),
         interrupted="SIGTERM",
         maxfail=3,
     )
@@ -105,7 +105,7 @@ def test_what_went_wrong_in_a_part_went_wrong_in_the_whole() -> None:
         invalid=[Invalid("a", "b")],
         unusable=["c", "d"],
         lanes=(
-            replace(CPU, required=True, devices=("CPU", "NPU")),
+            replace(CPU, required=True, devices=("CPU", "NPU"), at_exit="ends"),
             replace(OPENVINO, not_run="no device (in 2.json)"),
         ),
         interrupted="SIGTERM",

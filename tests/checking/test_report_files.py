@@ -84,6 +84,9 @@ $.cases[0].results[0].state must be a value that docs/report.md lists, got 'NO'
 lanes.0.name "cpu@x=./evil"
 the name of a lane must have no '=', got 'cpu@x=./evil'
 
+planned 2
+$.cases must have the 2 cases that were planned, got 1; run the check again
+
 cases.0.results []
 $.cases[0].results must be of the report's lanes, ['cpu', 'openvino'], got []
 

@@ -64,8 +64,7 @@ PROVIDERS = """\
 providers     what an index out of range of Gather does:
     cpu       The node fails.
     directml  No error: returns another element of the tensor, as DirectML checks no index.
-    openvino  No error: Gather returns zeros, GatherElements and \
-GatherND read memory that is not theirs.
+    openvino  No error: Gather returns zeros.
     webgpu    No error: what it reads depends on the device, as its shaders check no index.
     webnn     The index is clamped to its own axis.
 """  # noqa: E501

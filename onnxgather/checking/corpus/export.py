@@ -22,7 +22,7 @@ from onnxgather.checking.cases import (
     is_beside_nodes,
 )
 from onnxgather.checking.corpus.wpt import WptFile, why_not_wpt, wpt_file, wpt_test
-from onnxgather.checking.folders import FilesDigest, FolderKind
+from onnxgather.checking.folders import FolderKind
 from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import FACTS
@@ -80,8 +80,6 @@ class Index(msgspec.Struct, frozen=True):
     format: FormatName
     digest: str
     """What `digest_of` returns for the cases."""
-    files_digest: str
-    """The digest of the files of the cases."""
     cases: tuple[Row, ...]
     left_out: tuple[dict[str, str], ...] = ()
 
@@ -112,7 +110,7 @@ def export(
     """
     check_choice("format", format, FORMATS)
     exported = Exported()
-    _EXPORT.write(os.fspath(folder), _files(cases, format, exported), force)
+    EXPORT.write(os.fspath(folder), _files(cases, format, exported), force)
     return exported
 
 
@@ -132,13 +130,10 @@ def is_export(folder: str, made_by: str = MADE_BY) -> bool:
         return False
 
 
-CASE_FILES = ("cases", "refused", "cases.jsonl")
-"""The folders and the file that hold the cases of an export."""
-
-_EXPORT = FolderKind(
+EXPORT = FolderKind(
     "export",
     "the folder must be empty or an earlier export, got {} in it",
-    (*CASE_FILES, "README.md"),
+    ("cases", "refused", "cases.jsonl", "README.md"),
     ("index.json",),
     is_export,
 )
@@ -182,7 +177,6 @@ def _files(
     left_out: list[dict[str, str]] = []
     seen: set[str] = set()
     digest = sha256()
-    files_digest = FilesDigest()
     all_beside: dict[str, Case] = {}
     test_files: dict[str, WptFile] = {}
     # The cases beside others come last, as they are known only then.
@@ -196,11 +190,8 @@ def _files(
         test_file = entry.test_file
         if test_file is not None and test_file.path not in test_files:
             test_files[test_file.path] = test_file
-            files_digest.add(test_file.path, test_file.start)
             yield test_file.path, test_file.start
-        for path, content in entry.content.items():
-            files_digest.add(path, content)
-            yield path, content
+        yield from entry.content.items()
         beside = case_beside(case)
         if beside is not None:
             # Forbidden nodes of one operator share the case beside them.
@@ -221,7 +212,6 @@ def _files(
         digest.update(_identity(case, expected))
 
     for path, test_file in test_files.items():
-        files_digest.add(path, test_file.end)
         yield path, test_file.end
     exported.beside = len(all_beside)
     exported.written = len(rows) - exported.beside
@@ -232,7 +222,6 @@ def _files(
         MADE_BY,
         format=format,
         digest=digest.hexdigest(),
-        files_digest=str(files_digest),
         cases=rows,
         left_out=left_out,
     )

@@ -12,14 +12,15 @@ import msgspec
 from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.corpus.export import (
-    CASE_FILES,
+    EXPORT,
     MADE_BY,
     Index,
     answer_folder,
     digest_of,
     is_export,
 )
-from onnxgather.checking.folders import FilesDigest
+from onnxgather.checking.folders import SUMS
+from onnxgather.core.checks import shown
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
 from onnxgather.core.json_files import decoding, whole
@@ -41,14 +42,18 @@ class ExportedCases(NamedTuple):
     """The folders of the answers to all cases, by the names of the cases."""
 
 
-def read_export(folder: str) -> ExportedCases:
+def read_export(folder: str, answers: str) -> ExportedCases:
     """Return the cases of an export of this version's corpus.
 
     The files are as they were exported: their digests are checked.
 
+    Args:
+        folder: The folder of the export.
+        answers: The folder of the answers, which may be in that of the export.
+
     Raises:
-        FileFormatError: The folder is no export, its files were changed, or its cases
-            are not those of this version.
+        FileFormatError: The folder is no export, a file in it is new, changed or
+            missing, or its cases are not those of this version.
     """
     path = os.path.join(folder, "index.json")
     made_by_rule = f"{folder}: must be a folder that {MADE_BY} wrote"
@@ -56,48 +61,39 @@ def read_export(folder: str) -> ExportedCases:
         raise FileFormatError(f"{made_by_rule}, got no index.json in it")
     if not is_export(folder):
         raise FileFormatError(f"{made_by_rule}, got another index.json")
+    try:
+        _check_files(folder, answers)
+    except OSError as error:
+        raise FileFormatError(f"{folder}: {reason(error)}") from None
     with decoding(path, "docs/provider-ci.md"), open(path, "rb") as file:
-        content = whole(file, LARGEST_INDEX)
-        if b'"files_digest"' not in content:
-            raise FileFormatError(
-                f"{folder}: must be an export with digests, got that of an earlier"
-                f" version; {_AGAIN}"
-            )
-        index = msgspec.json.decode(content, type=Index)
+        index = msgspec.json.decode(whole(file, LARGEST_INDEX), type=Index)
     if index.format == "wpt":
         raise FileFormatError(
             f"{folder}: must be an export that has answers, got Web Platform Tests,"
             " which compare their outputs themselves"
         )
-    _check_files(folder, index)
     return _checked_cases(folder, index)
 
 
-def _check_files(folder: str, index: Index) -> None:
-    """Check that the files of the cases are as they were exported."""
-    digest = FilesDigest()
-    try:
-        for file in _case_files(Path(folder)):
-            digest.add(file.relative_to(folder).as_posix(), file.read_bytes())
-    except OSError as error:
-        raise FileFormatError(f"{folder}: {reason(error)}") from None
-    if str(digest) != index.files_digest:
+def _check_files(folder: str, answers: str) -> None:
+    """Check that an export has the files that were exported, and no others."""
+    if not os.path.isfile(os.path.join(folder, SUMS)):
+        raise FileFormatError(
+            f"{folder}: must have the digests of its files, got no {SUMS}; {_AGAIN}"
+        )
+    changes: list[tuple[str, str]] = [*EXPORT.changes(folder)]
+    answers_path = Path(answers).resolve()
+    for entry in Path(folder).resolve().iterdir():
+        # Case: the answers are in the folder of the export.
+        has_answers = answers_path.is_relative_to(entry)
+        is_answer = entry.is_relative_to(answers_path)
+        if entry.name not in EXPORT.names and not has_answers and not is_answer:
+            changes.append((entry.name, "new"))
+    for path, change in changes:
         raise FileFormatError(
             f"{folder}: its files must be as they were exported"
-            f", got changed, new or missing files; {_AGAIN}"
+            f", got {shown(path)}, which is {change}; {_AGAIN}"
         )
-
-
-def _case_files(folder: Path) -> list[Path]:
-    """Return the files of the cases of an export."""
-    files: list[Path] = []
-    for name in CASE_FILES:
-        path = folder / name
-        if path.is_file():
-            files.append(path)
-        else:
-            files += (file for file in path.rglob("*") if file.is_file())
-    return files
 
 
 def _checked_cases(folder: str, index: Index) -> ExportedCases:

@@ -23,7 +23,11 @@ from onnxgather.core.execution.elsewhere.hosts import (
     find_runtime,
     windows_host,
 )
-from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES, RUNTIME_NAME
+from onnxgather.core.execution.other_runtimes import (
+    OTHER_RUNTIMES,
+    RUNTIME_NAME,
+    RUNTIME_NAME_RULE,
+)
 from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
     PROVIDERS,
@@ -194,9 +198,7 @@ def _check_adapter_name(name: str) -> None:
     """Check the name of the lane of an adapter of one's own."""
     if not re.fullmatch(RUNTIME_NAME, name):
         raise OnnxGatherError(
-            "the name of an adapter must begin with a small letter and have small"
-            " letters, digits, _, . and - alone, up to 64"
-            f", got {shown(name)}"
+            f"the name of an adapter {RUNTIME_NAME_RULE}, got {shown(name)}"
         )
     if name in (*PROVIDERS, *WEB_PROVIDERS, DIRECTML_DLL, REFERENCE):
         raise OnnxGatherError(

@@ -6,7 +6,9 @@ It answers requests on its standard input (`serve_adapter`), which the lane send
 
 The program imports the adapter, and with it the runtime, once. On Linux it answers
 nothing itself: it forks a worker, which answers until it ends. So a case that ends its
-process costs a fork, and not another import of the runtime.
+process costs a fork, and not another import of the runtime. The first worker is a
+program of its own: a fork lacks the threads that an import started, and a runtime that
+waits for them at its end would seem to fail there.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ LARGEST_FREE = 2**20
 END_TIME = 10.0
 """Seconds that a worker may take to end when no request is left."""
 
+AS_WORKER = "worker"
+"""The argument that makes the program a worker."""
+
 FORKS = sys.platform == "linux"
 """Whether the program forks workers; on other systems it answers itself."""
 
@@ -75,6 +80,13 @@ def add_folder(path: str) -> None:
         sys.path.append(folder)
 
 
+def text_of(rule: str, value: object) -> str:
+    """Return a value that an adapter gives, which must be a text."""
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"{rule} a text, got {type(value).__name__}")
+
+
 class Adapter:
     """An adapter, and what it answers to requests.
 
@@ -92,12 +104,10 @@ class Adapter:
         add_folder(path)
         try:
             self._module = module_of("adapter", path)
-            self._about["name"] = str(self._module.name)
+            # Known differences bind to the version, so that None must not pass for one.
+            self._about["name"] = text_of("name must be", self._module.name)
             version = self._module.version()
-            # Known differences bind to it, so that None must not pass for one.
-            if not isinstance(version, str) or not version:
-                raise TypeError(f"version() must return a text, got {version!r}")
-            self._about["version"] = version
+            self._about["version"] = text_of("version() must return", version)
             self._about["tells"] = hasattr(self._module, "ran")
             if not callable(self._module.load):
                 raise TypeError("load is no function")
@@ -312,9 +322,15 @@ def fill_free_memory(pattern: int) -> None:
 
 
 class ForkedWorker:
-    """A fork of this process, which answers requests that come through a pipe."""
+    """A fork of this process, which answers requests that come through a pipe.
 
-    def __init__(self, adapter: Adapter, frames: Any) -> None:
+    Args:
+        adapter: The adapter.
+        frames: The module that packs arrays and messages.
+        is_program: Whether the fork runs this program anew, with an adapter of its own.
+    """
+
+    def __init__(self, adapter: Adapter, frames: Any, is_program: bool) -> None:
         self._frames = frames
         self._status: int | None = None
         self.answered: str | None = None
@@ -324,6 +340,10 @@ class ForkedWorker:
         requests, to_worker = os.pipe()
         from_worker, answers = os.pipe()
         self._pid = os.fork()
+        if self._pid == 0 and is_program:
+            os.dup2(requests, 0)
+            os.dup2(answers, 1)
+            os.execv(sys.executable, [*sys.orig_argv, AS_WORKER])
         if self._pid == 0:
             os.close(to_worker)
             os.close(from_worker)
@@ -414,6 +434,7 @@ def serve_by_forks(adapter: Adapter, frames: Any) -> None:
     os.dup2(2, 1)  # what libraries print must not get between the frames
     frames.send(answers, frames.MAGIC)
     worker: ForkedWorker | None = None
+    is_first = True
     while True:
         try:
             request = frames.read_frame(sys.stdin.buffer)
@@ -427,7 +448,8 @@ def serve_by_forks(adapter: Adapter, frames: Any) -> None:
             answer = adapter.answer(request)
         # Case 2: a model.
         elif seconds is None:
-            worker = worker or ForkedWorker(adapter, frames)
+            worker = worker or ForkedWorker(adapter, frames, is_program=is_first)
+            is_first = False
             answer = worker.exchange(request)
             seconds = END_TIME
         # Case 3: the worker ended, or is to end.
@@ -452,8 +474,21 @@ def serve_here(adapter: Adapter, frames: Any) -> None:
         frames.send(answers, frames.frame(adapter.answer(requests.get())))
 
 
-def serve_adapter(frames_path: str, adapter_path: str) -> None:
-    """Answer requests; the first bytes out are `MAGIC` of the frames."""
+def serve_as_worker(adapter: Adapter, frames: Any) -> None:
+    """Answer requests in a worker that is a program of its own."""
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what libraries print must not get between the frames
+        _answer_all(adapter, frames, sys.stdin.buffer, answers)
+
+
+def serve_adapter(frames_path: str, adapter_path: str, role: str = "") -> None:
+    """Answer requests; the first bytes out are `MAGIC` of the frames.
+
+    Args:
+        frames_path: The path of core/execution/runtime.py.
+        adapter_path: The path of the adapter.
+        role: `AS_WORKER` for a worker, whose first bytes out are those of an answer.
+    """
     frames = module_of("onnxgather_frames", frames_path)
     # What an adapter prints while it loads must not stand for the greeting.
     standard_output = os.dup(1)
@@ -461,7 +496,9 @@ def serve_adapter(frames_path: str, adapter_path: str) -> None:
     adapter = Adapter(adapter_path, frames)
     os.dup2(standard_output, 1)
     os.close(standard_output)
-    if FORKS:
+    if role == AS_WORKER:
+        serve_as_worker(adapter, frames)
+    elif FORKS:
         gc.freeze()  # so that workers share the memory of what is imported
         serve_by_forks(adapter, frames)
     else:

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from onnxgather.checking.lanes import adapter_program
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import LONGEST_SHOWN, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import runtime as frames
 from onnxgather.core.execution.elsewhere.child import (
@@ -21,7 +21,11 @@ from onnxgather.core.execution.elsewhere.child import (
     Child,
     NoAnswerError,
 )
-from onnxgather.core.execution.other_runtimes import OtherRuntime
+from onnxgather.core.execution.other_runtimes import (
+    RUNTIME_NAME,
+    RUNTIME_NAME_RULE,
+    OtherRuntime,
+)
 
 ADAPTERS = Path(__file__).parent / "adapters"
 """The folder of the adapters that come with onnxgather."""
@@ -43,6 +47,8 @@ class AdapterInfo(msgspec.Struct, frozen=True):
 
     versions: dict[str, str]
     """The versions of Python and numpy."""
+    name: str = ""
+    """The name of the runtime, as the adapter spells it."""
     version: str = ""
     """The version of the runtime."""
     tells: bool = False
@@ -51,6 +57,19 @@ class AdapterInfo(msgspec.Struct, frozen=True):
     """Why it does not load."""
     missing: str | None = None
     """The module that is not installed, where that is why."""
+
+    def checked(self) -> AdapterInfo:
+        """Return the same, with a fault if the name or the version breaks its rule."""
+        fault = self.fault
+        if fault is None and not re.fullmatch(RUNTIME_NAME, self.name):
+            fault = f"name {RUNTIME_NAME_RULE}, got {shown(self.name)}"
+        is_short = 0 < len(self.version) <= LONGEST_SHOWN
+        if fault is None and not (is_short and self.version.isprintable()):
+            rule = f"version() must return 1 to {LONGEST_SHOWN} printable characters"
+            fault = f"{rule}, got {shown(self.version)}"
+        if fault == self.fault:
+            return self
+        return AdapterInfo(self.versions, fault=fault)
 
 
 class _Wrong(msgspec.Struct, frozen=True):
@@ -112,7 +131,7 @@ class AdapterWorker(Child):
         """
 
         def read(header: bytes, _: bytes) -> AdapterInfo:
-            return msgspec.json.decode(header, type=AdapterInfo)
+            return msgspec.json.decode(header, type=AdapterInfo).checked()
 
         return self.exchange(read, {})
 

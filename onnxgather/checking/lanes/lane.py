@@ -120,8 +120,8 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """The target that the lane's models are made for; None where the lane runs no ONNX
     model."""
     at_exit: str | None = None
-    """What goes wrong when the program of the lane ends, though it has answered; None
-    if nothing does."""
+    """What goes wrong when the program of the lane ends, though it has answered: a
+    finding. None if nothing does."""
     meant: str | None = None
     """The lane of the runtime that the environment has in place of this provider, such
     as openvino-runtime."""

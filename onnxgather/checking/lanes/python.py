@@ -48,7 +48,9 @@ from onnxgather.core.execution.elsewhere.substitutes import Substitute, substitu
 from onnxgather.core.execution.elsewhere.worker import About, Worker
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
+    FULL_NAME,
     SETUP,
+    WEB_PROVIDERS,
     Provider,
     find_provider,
     target_of,
@@ -210,12 +212,6 @@ class ModelLane:
             reason = f"the program that runs {self.provider.name} takes no arrays of"
             return Answer(AnswerKind.NOT_RUN, f"{reason} {case.data_type}")
         substitute = substitute_for(case, self.provider)
-        if case.model is not None and substitute is not None:
-            reason = (
-                f"{self.provider.name} must be given {substitute.given_as}, and a file"
-                " runs as it is"
-            )
-            return Answer(AnswerKind.NOT_RUN, reason)
         try:
             question = question_of(
                 case, self._target, substitute, self.opset, self.is_for_webnn
@@ -301,9 +297,9 @@ class ModelLane:
         if library:
             session["operators"] = library
         feeds: Sequence[Mapping[str, Array]] = [inputs]
-        if substitute is not None:
-            feeds = substitute.feeds(feeds)
         try:
+            if substitute is not None:
+                feeds = substitute.feeds(feeds)
             ran = self._worker.run(model, session, feeds, sent)
         except NoAnswerError as error:
             return Answer.none(error)
@@ -544,12 +540,17 @@ class Question(NamedTuple):
 def substitute_for(case: Case, provider: Provider) -> Substitute | None:
     """Return what a provider runs in place of a case's gather.
 
-    It is None if the provider runs the gather itself.
+    It is None if the provider runs the gather itself, as it does of a file.
     """
-    if isinstance(case, NodeCase):
+    if isinstance(case, NodeCase) or case.runs_file:
         return None
-    moves_only = not case.wrapped  # a multiplication needs elements of the data type
-    return substitute_of(case.descriptor, provider, case.indices, moves_only)
+    return substitute_of(
+        case.descriptor,
+        provider,
+        case.out_of_range,
+        case.indices,
+        moves_only=not case.wrapped,  # a multiplication needs elements of the data type
+    )
 
 
 def given_to(provider: Provider, case: Case) -> list[Case]:
@@ -626,6 +627,27 @@ def question_of(
         model = wrapped(model)
         inputs["One"] = np.ones((), case.data.dtype)
     return Question(model.SerializeToString(), inputs, threads, operators(model))
+
+
+def question_to(case: Case, info: LaneInfo) -> tuple[Question, Substitute | None]:
+    """Return the question that a lane is asked for a case.
+
+    Beside it is what the model computes in place of the case's gather; None if it
+    computes that.
+    """
+    provider = Provider(info.provider)
+    name = info.name.partition("@")[0]
+    # Case 1: a browser's provider, whose full name another may have.
+    if name in WEB_PROVIDERS:
+        provider = WEB_PROVIDERS[name]
+    # Case 2: any other provider, and no other runtime.
+    elif re.fullmatch(FULL_NAME, info.provider):
+        provider = find_provider(info.provider)
+    substitute = substitute_for(case, provider)
+    target = info.target or "portable"
+    opset = info.opset or DEFAULT_OPSET
+    question = question_of(case, target, substitute, opset, provider.needs_webnn)
+    return question, substitute
 
 
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")

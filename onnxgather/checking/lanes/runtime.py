@@ -10,7 +10,7 @@ from contextlib import suppress
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.checking.cases import Case, smallest_case
+from onnxgather.checking.cases import Case, NodeCase, smallest_case
 from onnxgather.checking.lanes import adapter_program
 from onnxgather.checking.lanes.adapter_worker import (
     AdapterInfo,
@@ -35,6 +35,7 @@ from onnxgather.checking.lanes.python import (
 )
 from onnxgather.checking.node_models import bare_model, onnx_operators
 from onnxgather.core.checks import shown
+from onnxgather.core.descriptors.arrays import array_with, elements
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import runtime_python
@@ -153,7 +154,8 @@ class RuntimeLane:
     def _fault_at_exit(self) -> str | None:
         """Run a gather and let the runtime end; return what goes wrong then.
 
-        The cases count all the same, so that this is no reason not to start.
+        It is a finding of its own. The cases count all the same, so that it is no
+        reason not to start.
         """
         if not adapter_program.FORKS:
             return None
@@ -181,7 +183,7 @@ class RuntimeLane:
     def _answered(self, case: Case, question: Question) -> Answer:
         """Have the runtime answer the question of a case."""
         try:
-            result = self._worker.run(question.model, case.name, question.inputs)
+            result = self._run(case, question)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotGivenError as error:
@@ -199,6 +201,20 @@ class RuntimeLane:
         if case.must_refuse and answer.kind is AnswerKind.RAN:
             self._renew_worker()
         return answer
+
+    def _run(self, case: Case, question: Question) -> RanTwice | str:
+        """Return what the runtime makes of a case, as `AdapterWorker.run` does."""
+        inputs = question.inputs
+        try:
+            return self._worker.run(question.model, case.name, inputs)
+        except NotGivenError:
+            if isinstance(case, NodeCase) or not case.descriptor.indices_tensor.strides:
+                raise
+        # Case: the adapter may refuse a number that is no index, but lies between them.
+        tensor = case.descriptor.indices_tensor
+        _, name, *_ = inputs
+        indices = array_with(tensor, elements(tensor, case.indices))
+        return self._worker.run(question.model, case.name, {**inputs, name: indices})
 
     def _renew_worker(self) -> None:
         """Give the next case another worker, if that costs a fork alone.

@@ -6,9 +6,9 @@ A lane is a testsuite, a case a testcase:
 - NOT-RUN and KNOWN are skipped, with the reason.
 
 These are testcases with an error: a lane that did not start, a required lane that did
-not run everything, a check that ended before its last case, a file with an invalid
-descriptor, and an unusable file. The attributes are those of the xUnit plugin's
-junit-10.xsd.
+not run everything, a lane with a fault at exit, a check that ended before its last
+case, a file with an invalid descriptor, and an unusable file. The attributes are those
+of the xUnit plugin's junit-10.xsd.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def junit(report: Report) -> bytes:
             name = "the lane runs every case"
             lines = [failures[lane.name]]
             add_testcase(suite, lane.name, name, "error", "NOT-RUN", lines)
+        if lane.at_exit:
+            name = "the program of the lane ends"
+            add_testcase(suite, lane.name, name, "error", "at-exit", [lane.at_exit])
         for case in report.cases:
             result = case.results[number]
             # Readers split a classname at its dots: lane, operator, data type.

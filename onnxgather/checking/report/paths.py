@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from onnxgather.checking.report.sentences import lane_again
 from onnxgather.checking.results import Report
 
 
@@ -18,8 +18,8 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
     """Return a report that names no interpreter, library or home folder by its path.
 
     The file name of an interpreter and of a library stays. The folder of these files is
-    written as `...`, the home folder as `~`. The interpreter that runs this code is
-    left out.
+    written as `...`, the home folder as `~`. An interpreter that no option has to name
+    is left out.
 
     Args:
         report: The report.
@@ -40,7 +40,7 @@ def without_paths(report: Report, libraries: Iterable[str] = ()) -> Report:
 
     lanes = list(report.lanes)
     for number, lane in enumerate(lanes):
-        if lane.python == sys.executable:
+        if lane_again(lane) == lane.name:
             lanes[number] = replace(lane, python=None)
     report = replace(report, lanes=tuple(lanes))
     plain = msgspec.to_builtins(report, builtin_types=[bytes])

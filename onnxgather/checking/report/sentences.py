@@ -21,6 +21,7 @@ from onnxgather.checking.results import (
 )
 from onnxgather.core.checks import number_of, printable
 from onnxgather.core.execution.elsewhere.child import Breakdown
+from onnxgather.core.execution.elsewhere.hosts import runtime_python
 from onnxgather.core.execution.providers import target_of
 from onnxgather.core.output.result_states import BAD, STATES, State
 
@@ -125,8 +126,9 @@ def lane_again(lane: LaneInfo) -> str:
 
     PYTHON stands for an interpreter that a report names without a path.
     """
-    # Case: the lane runs in the environment of the check.
-    if lane.python is None or lane.python == sys.executable:
+    found = None if lane.adapter else runtime_python(lane.provider)
+    # Case: the lane runs where it runs without a path.
+    if lane.python in (None, found or sys.executable):
         return lane.name
     python = lane.python if os.path.dirname(lane.python) else "PYTHON"
     return f"{lane.name}={python}"
@@ -281,6 +283,7 @@ def verdict(report: Report) -> Verdict:
         "difference": counts["DIFF"],
         "error": counts["ERROR"],
         "fixed known difference": counts["FIXED"],
+        "fault at exit": len(faults_at_exit(report)),
         "invalid file": len({invalid.file for invalid in report.invalid}),
         "unusable file": len(report.unusable),
     }
@@ -330,6 +333,8 @@ def _headline(
     bad: list[str] = []
     if findings:
         bad.append(number_of(findings, "finding"))
+    for lane, fault in faults_at_exit(report).items():
+        bad.append(f"{lane} {fault}")
     # Where the lanes are listed, the reason is too.
     for lane, failure in unmet(report, with_reasons=False).items():
         bad.append(f"{lane} {failure}")
@@ -428,6 +433,11 @@ def known_counts(report: Report, lane: int) -> Counter[str]:
         if result.state == "KNOWN":
             counts["known wrong" if result.is_wrong else "known not to run"] += 1
     return counts
+
+
+def faults_at_exit(report: Report) -> dict[str, str]:
+    """Return what goes wrong when the programs of lanes end, by lane."""
+    return {lane.name: lane.at_exit for lane in report.lanes if lane.at_exit}
 
 
 def unmet(report: Report, with_reasons: bool = True) -> dict[str, str]:

@@ -13,6 +13,12 @@ from onnxgather.core.checks import argument_text
 RUNTIME_NAME = r"[a-z][a-z0-9_.-]{0,63}"
 """How the name of a runtime is spelled, the user's own included."""
 
+RUNTIME_NAME_RULE = (
+    "must begin with a small letter and have small letters, digits, _, . and - alone"
+    ", up to 64"
+)
+"""`RUNTIME_NAME` as the end of a sentence."""
+
 
 @dataclass(frozen=True)
 class OtherRuntime:

@@ -65,8 +65,11 @@ class Provider(Struct, frozen=True):
     target: Target = "portable"
     """The target that suits the provider."""
     data_types: tuple[TensorDataType, ...] = ()
-    """The data types that the provider has, of data and of indices; empty if it has all
-    data types."""
+    """The data types that the provider computes in as ONNX says, of data and of
+    indices; empty if these are all.
+
+    `substitute_of` gives others as these.
+    """
 
     @property
     def distribution(self) -> str:
@@ -166,6 +169,7 @@ _NOT_RUN = {
     "elsewhere": "{name} must run every node, but {detail}",
     "folded": "{name} must run a node, but {detail}",
     "operators": "{name} must run onnxgather's own operators, but {detail}",
+    "types": "{name} has no {detail}",
 }
 """The sentence for each kind of `runtime.NotRunError`."""
 
@@ -186,7 +190,16 @@ PROVIDERS = {
         system="Windows",
         host="run-runtime",
     ),
-    "openvino": Provider("OpenVINOExecutionProvider", "onnxruntime-openvino>=1.24.1"),
+    "openvino": Provider(
+        "OpenVINOExecutionProvider",
+        "onnxruntime-openvino>=1.24.1",
+        # Its ReduceSum of integers adds floats, and is not exact beyond 2^24.
+        target="webgpu",
+        # It declines FLOAT64 and UINT64, and holds INT64 and UINT32 in INT32, and
+        # FLOAT16 in FLOAT32, which quiets NaNs. Indices that it holds wrongly may end
+        # the program.
+        data_types=_types("FLOAT32", "INT32", "INT16", "INT8", "UINT16", "UINT8"),
+    ),
     "cuda": Provider("CUDAExecutionProvider", _CUDA),
     "tensorrt": Provider("TensorrtExecutionProvider", _CUDA),
     "webgpu": Provider(

@@ -98,6 +98,7 @@ NotRunKind = Literal[
     "elsewhere",
     "folded",
     "operators",
+    "types",
 ]
 """Why a provider did not run a model.
 
@@ -108,6 +109,8 @@ load; the detail is its error. no-device: the plugin library offers no such devi
 the detail is which, and the devices that ONNX Runtime lists.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
 left to run. operators: onnxgather's own operators did not run; the detail says why.
+types: the provider lacks a data type, without which it would read another element; the
+detail names both.
 """
 
 

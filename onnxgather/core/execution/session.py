@@ -51,7 +51,6 @@ from onnxgather.core.execution.runtime import (
     Setup,
 )
 from onnxgather.core.lowering.graph import NATIVE_DOMAIN
-from onnxgather.core.lowering.indices import LONGEST_INT32
 from onnxgather.core.lowering.portable import OUTPUT
 from onnxgather.core.model.values import (
     ModelProto,
@@ -111,8 +110,8 @@ def run(
     Raises:
         DescriptorError: An array does not fit its tensor.
         IndexOutOfRangeError: An index is out of range and `out_of_range` is "error".
-        ProviderError: The provider is missing, fails, or did not get every node; or its
-            arithmetic reads an index in part.
+        ProviderError: The provider is missing, fails, or did not get every node; or it
+            would read another element for an index.
 
     Example:
         >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
@@ -137,7 +136,9 @@ class Session:
     """The model of a descriptor, or any model, on one provider: prepared to run often.
 
     In the model of a descriptor, data types that the provider lacks are replaced by
-    types that it has; the arrays have the types of the descriptor.
+    types that it has, and indices by those that lead to the same elements; the arrays
+    have the types of the descriptor. A model runs as it is: a provider may compute
+    otherwise than ONNX says.
 
     Several threads may use a session at once; where the provider allows one call at a
     time, the others wait. In the child of a fork, a session that was made before raises
@@ -212,11 +213,14 @@ class Session:
             )
         operators = None
         if self._desc is not None and self.provider.runs_programs:
-            inputs, outputs = _values_of_descriptor(self._desc)
+            values = _values_of_descriptor(self._desc)
             opening = self._opening_of_program(self._desc)
         else:
             model, proto = loaded(source)
-            inputs, outputs = values_of(proto)
+            values = values_of(proto)
+            # Case: the model may have other data types, and other indices.
+            if self._substitute is not None:
+                values = _values_of_descriptor(self._substitute.desc)
             if any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import):
                 operators = kernels.operators_of(self.provider, "native")
             setup = Setup(
@@ -226,22 +230,19 @@ class Session:
                 settings=provider_options,
             )
             opening = partial(open_model, model, self.provider, setup)
-        self.inputs = self._with_own_types(inputs)
-        """The data types and the sizes of the inputs, by their names."""
-        self.outputs = self._with_own_types(outputs)
-        """The data types and the sizes of the outputs, by their names."""
+        self.inputs, self.outputs = values
+        """The data types and the sizes of the inputs and of the outputs, by their
+        names."""
         self._plain = [
             (np.ndarray, value_type.dtype, value_type.sizes)
             for value_type in self.inputs.values()
         ]
         """The inputs as numpy arrays that need no more checks."""
-        self._narrows = self._substitute is not None and self._substitute.narrows
         # The kernels check each index that they read; a provider may let an index out
         # of range pass.
-        may_pass = (
+        self._checks_first = (
             operators is None and self._desc is not None and out_of_range == "error"
         )
-        self._checks_first = self._narrows or may_pass
         try:
             self._opened = opening()
         except Exception as error:
@@ -347,7 +348,7 @@ class Session:
             # It is imported here, as few providers need it.
             from onnxgather.core.execution.elsewhere.substitutes import substitute_of
 
-            self._substitute = substitute_of(desc, self.provider)
+            self._substitute = substitute_of(desc, self.provider, self._policy)
             if self._substitute is not None:
                 desc = self._substitute.given
         if target is not None:
@@ -363,17 +364,6 @@ class Session:
             return to_onnx_for_webnn(desc, self._policy)
         suitable = target_of(name, target)
         return descriptor_model(desc, self._policy, suitable, threads=threads)
-
-    def _with_own_types(self, values: Mapping[str, ValueType]) -> dict[str, ValueType]:
-        """Return the values of the model, with the data types of the descriptor."""
-        if self._substitute is None:
-            return {**values}
-        own_tensors = tensors(self._substitute.desc)
-        own_values: dict[str, ValueType] = {}
-        for name, value_type in values.items():
-            data_type = name_of(own_tensors[name].data_type.onnx)
-            own_values[name] = value_type._replace(data_type=data_type)
-        return own_values
 
     def _why_not(self) -> ProviderError:
         """Return the error of a session that is closed, or in the child of a fork."""
@@ -429,25 +419,12 @@ class Session:
         """Check the indices of a descriptor before the model runs.
 
         Raises:
-            IndexOutOfRangeError: An index is out of range and the policy is "error".
-            ProviderError: The provider's arithmetic reads an index in part.
+            IndexOutOfRangeError: An index is out of range.
         """
-        desc = cast("Descriptor", self._desc)
-        indices = feeds["IndicesTensor"]
-        if self._policy == "error":  # some providers answer with zeros
-            # A copy, as a provider may read on past an index that changes after the
-            # check.
-            indices = indices.copy()
-            feeds["IndicesTensor"] = indices
-            check_indices(desc, indices)
-        if not self._narrows:
-            return
-        try:
-            check_indices(desc, indices, LONGEST_INT32)
-        except IndexOutOfRangeError as error:
-            index_type = desc.indices_tensor.data_type
-            rule = f"{self.provider.name} reads the low 32 bits of {index_type} indices"
-            raise ProviderError(f"{rule}: {error}") from None
+        # A copy, as a provider may read on past an index that changes after the check.
+        indices = feeds["IndicesTensor"].copy()
+        feeds["IndicesTensor"] = indices
+        check_indices(cast("Descriptor", self._desc), indices)
 
     def _why_it_failed(self, error: Exception, *inputs: Any) -> Exception:
         """Return an error that says in one sentence why a model did not run."""

@@ -58,6 +58,9 @@ class Graph(Struct):
     narrow: bool = False
     """Whether arithmetic is done without INT64, Min, Max and Or, as the target webgpu
     needs."""
+    for_webnn: bool = False
+    """Whether WebNN's provider is to run the graph, which has no arithmetic of UINT32
+    and no Reshape to a scalar."""
     inputs: list[Value] = []
     nodes: list[Node] = []
     constants: dict[str, Array] = {}
@@ -77,6 +80,11 @@ class Graph(Struct):
     def integer(self) -> type[np.int32 | np.int64]:
         """The data type of counts, rows and offsets."""
         return np.int32 if self.narrow else np.int64
+
+    @property
+    def word(self) -> type[np.int32 | np.uint32]:
+        """The data type of DirectML's arithmetic, which is modulo 2^32."""
+        return np.int32 if self.for_webnn else np.uint32
 
     def body(self) -> Graph:
         """Return an empty subgraph, which shares this graph's constants and names."""
@@ -164,6 +172,9 @@ class Graph(Struct):
 
     def reshape(self, value: Value, shape: Shape, name: str, why: str) -> Value:
         """Return `value` with another shape of as many elements."""
+        # Case: a scalar, for which one element stands.
+        if self.for_webnn and not shape:
+            shape = (1,)
         if value.shape == shape:
             return value
         if value.constant is not None:

@@ -269,7 +269,7 @@ def non_negative(
 def wrapped_word(
     graph: Graph, index: Value, sizes: Array, negative: Value | None = None
 ) -> Value:
-    """Return the indices as UINT32, as DirectML reads them.
+    """Return the indices as words of 32 bits, as DirectML reads them.
 
     The axis size is added to negative ones, and the low 32 bits are kept. DirectML
     reads UINT64 as INT64.
@@ -280,16 +280,16 @@ def wrapped_word(
         sizes: The sizes of the axes, as `axis_limits` gives them.
         negative: A mask of the negative indices, if there is one.
     """
+    why = "DirectML keeps the low 32 bits"
     if index.dtype == np.uint32:
-        return index
+        return graph.cast(index, graph.word, "index_words", why)
     if index.dtype == np.uint64:
-        why = "DirectML reads UINT64 as INT64"
-        index = graph.cast(index, np.int64, "indices_int64", why)
+        as_signed = "DirectML reads UINT64 as INT64"
+        index = graph.cast(index, np.int64, "indices_int64", as_signed)
     if negative is None:
         negative = is_negative(graph, index)
     raised = non_negative(graph, _low_word(graph, index), sizes, negative)
-    why = "DirectML keeps the low 32 bits"
-    return graph.cast(raised, np.uint32, "indices_uint32", why)
+    return graph.cast(raised, graph.word, "indices_uint32", why)
 
 
 def axis_limits(gather: Geometry) -> Array:

@@ -14,6 +14,7 @@ from onnxgather.core.lowering.indices import (
     axis_limits,
     bounded,
     clamp,
+    is_negative,
     non_negative,
     outside_mask,
     sum_tuples,
@@ -38,7 +39,7 @@ def by_offset(
         the indices out of range, None where the policy needs none.
     """
     integer = graph.integer
-    # The offsets are in the type of counts, or in UINT32 under "directml".
+    # The offsets are in the type of counts, or in words under "directml".
     buffer, offset, outside = find_offsets(
         graph, desc, gather, data, index, out_of_range, integer
     )
@@ -69,8 +70,8 @@ def find_offsets(
         data: The array of InputTensor.
         index: The indices, in the sizes that count, or 1 where they repeat.
         out_of_range: What an index out of range does.
-        offset_type: The data type of the offsets; under "directml" they are UINT32 all
-            the same.
+        offset_type: The data type of the offsets; under "directml" they have that of
+            `Graph.word` all the same.
 
     Returns:
         The input buffer, 1-D; the offsets in elements, of a shape that broadcasts to
@@ -93,7 +94,7 @@ def find_offsets(
         if index.dtype.kind != "u":
             offset = non_negative(graph, offset, sizes)
 
-    strides = _index_strides(desc, gather, out_of_range)
+    strides = index_strides(desc, gather, out_of_range)
     factor = constant("strides", strides.astype(offset.dtype))
     why = "coordinate x stride"
     offset = graph.add("Mul", "index_offsets", offset, factor, why=why)
@@ -103,7 +104,7 @@ def find_offsets(
     offset = sum_tuples(graph, gather, offset)
     if directml:
         why = "DirectML adds modulo 2^32"
-        offset = graph.cast(offset, np.uint32, "offsets_uint32", why)
+        offset = graph.cast(offset, graph.word, "offsets_uint32", why)
     offset = _add_passed(graph, tensor, gather, offset)
 
     shape = (size_of(data.shape),)
@@ -114,7 +115,7 @@ def find_offsets(
     return buffer, offset, mask
 
 
-def _index_strides(
+def index_strides(
     desc: Descriptor, gather: Geometry, out_of_range: OutOfRange
 ) -> Array:
     """Return the strides of the indexed dimensions, a scalar of a single dimension."""
@@ -163,9 +164,15 @@ def _directml_limit(
         buffer = graph.add(
             "Concat", "padded", buffer, zero, why=why, shape=shape, axis=0
         )
-    limit = constant("last_offset", np.array(last, np.uint32))
+    limit = constant("last_offset", np.array(last, graph.word))
     why = "DirectML reads the buffer's last element past its end"
     limited = bounded(graph, "Min", "offsets_limited", offset, limit, why)
+    if graph.for_webnn:
+        negative = is_negative(graph, offset)
+        why = "in INT32 an offset of 2^31 or more is negative"
+        limited = graph.add(
+            "Where", "offsets_limited", negative, limit, limited, why=why
+        )
     return buffer, limited
 
 

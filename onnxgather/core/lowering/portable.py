@@ -49,7 +49,7 @@ def lower_portable(
     each gather is by offsets, and what depends on no input is a constant.
     """
     folds_all = indices is not None or offsets_only
-    graph = Graph(fold_all=folds_all, narrow=narrow)
+    graph = Graph(fold_all=folds_all, narrow=narrow, for_webnn=offsets_only)
     gathered = lower_into(graph, desc, out_of_range, indices, offsets_only)
     tensor = desc.output_tensor
     if tensor.strides is not None and offsets_only:
@@ -110,8 +110,8 @@ def _read_index(
         return read_indices(graph, tensor, gather.indices, shape, indices, dtype)
 
     # Case 1: INT64 by DirectML's rule. WebGPU only casts INT64: to the sign, and to the
-    # low word.
-    is_wide = tensor.data_type == "INT64" and indices is None
+    # low word. A word of INT32 would seem to be an index that is still to be wrapped.
+    is_wide = tensor.data_type == "INT64" and indices is None and not graph.for_webnn
     if graph.narrow and out_of_range == "directml" and is_wide:
         negative = is_negative(graph, read(np.float32))
         return wrapped_word(graph, read(np.int32), axis_limits(gather), negative)

@@ -116,8 +116,9 @@ def to_onnx_for_webnn(
     """Return the model of the target "webgpu" whose gathers are Gather along axis 0.
 
     WebNN's backend refuses GatherElements whose indices are an input, and the provider
-    gives it constant INT64 indices of ScatterElements as such (measured:
-    onnxruntime-web 1.30.0 in Chromium 153).
+    gives it constant INT64 indices of ScatterElements as such. The provider has no
+    Add, Mul or Gather of UINT32, so that DirectML's rule counts in INT32, and no
+    Reshape to a scalar (measured: onnxruntime-web 1.30.0 in Chromium 153).
 
     Args:
         desc: Any of the four gather descriptors.

@@ -21,6 +21,7 @@ from messages import message_of, rows_of
 from onnxgather.checking.cases import Case, case_beside
 from onnxgather.checking.corpus import export
 from onnxgather.checking.corpus.exported import ExportedCases, read_export
+from onnxgather.checking.folders import SUMS, FilesDigest
 from onnxgather.checking.lanes.answers import AnswersLane
 from onnxgather.checking.report_files import open_report
 from onnxgather.checking.results import Result
@@ -68,7 +69,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def read(exported: Path) -> ExportedCases:
-    return read_export(str(exported / "export"))
+    return read_export(str(exported / "export"), str(exported / "answers"))
 
 
 @pytest.fixture
@@ -262,6 +263,22 @@ def with_index(folder: Path, text: str) -> None:
     index = {**json.loads(path.read_text()), **json.loads(text)}
     kept = {name: value for name, value in index.items() if value is not None}
     path.write_text(json.dumps(kept))
+    with_digests(folder)
+
+
+def with_digests(folder: Path) -> None:
+    """Write the digests of an export anew, as another version may have made it."""
+    digests = FilesDigest()
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != SUMS:
+            digests.add(path.relative_to(folder).as_posix(), path.read_bytes())
+    (folder / SUMS).write_bytes(digests.lines)
+
+
+def longer(folder: Path, name: str) -> None:
+    """Add a space to a file."""
+    with open(folder / name, "a") as file:
+        file.write(" ")
 
 
 def with_file(folder: Path, name: str) -> None:
@@ -271,7 +288,7 @@ def with_file(folder: Path, name: str) -> None:
 
 CHANGES = (
     *(remove, empty, refuse, zeros, both, no_answer),
-    *(without, with_runtime, with_folders, with_index, with_file),
+    *(without, with_runtime, with_folders, with_index, with_file, longer),
 )
 
 
@@ -397,8 +414,8 @@ without index.json
 with_index {{"made_by": "onnxgather extract 0.1.0"}}
 : must be a folder that onnxgather corpus export wrote, got another index.json
 
-with_index {{"files_digest": null}}
-: must be an export with digests, got that of an earlier version; AGAIN
+without SHA256SUMS
+: must have the digests of its files, got no SHA256SUMS; AGAIN
 
 with_index {{"format": "xml"}}
 /index.json: $.format must be a value that docs/provider-ci.md lists, got 'xml'
@@ -416,13 +433,22 @@ with_index {{"cases": []}}
 export {VERSION}; AGAIN
 
 with_file cases.jsonl
-: its files must be as they were exported, got changed, new or missing files; AGAIN
+: its files must be as they were exported, got 'cases.jsonl', which is changed; AGAIN
+
+longer index.json
+: its files must be as they were exported, got 'index.json', which is changed; AGAIN
+
+longer README.md
+: its files must be as they were exported, got 'README.md', which is changed; AGAIN
 
 with_file refused/new
-: its files must be as they were exported, got changed, new or missing files; AGAIN
+: its files must be as they were exported, got 'refused/new', which is new; AGAIN
+
+with_file new
+: its files must be as they were exported, got 'new', which is new; AGAIN
 
 without cases.jsonl
-: its files must be as they were exported, got changed, new or missing files; AGAIN
+: its files must be as they were exported, got 'cases.jsonl', which is missing; AGAIN
 """
 
 
@@ -433,7 +459,9 @@ def test_another_export_is_an_error(
     folder = Path(shutil.copytree(exported / "export", tmp_path / "export"))
     change(folder, changed)
     told = told.replace("AGAIN", "export the corpus again, and run it again")
-    assert message_of(FileFormatError, read_export, str(folder)) == f"{folder}{told}"
+    answers = str(exported / "answers")
+    said = message_of(FileFormatError, read_export, str(folder), answers)
+    assert said == f"{folder}{told}"
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ from folders import ROOT
 from lane_cases import pair, results, told, vector_gather
 from messages import message_of, rows_of
 from planted_adapter import planted
+from short_descriptors import descriptor
 
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.checking.corpus.built_in import built_in_cases
 from onnxgather.checking.foreign_memory import foreign_memory
-from onnxgather.checking.lanes import open_lanes
+from onnxgather.checking.lanes import adapter_program, open_lanes
 from onnxgather.checking.lanes.adapter_worker import ADAPTERS
 from onnxgather.checking.lanes.runtime import RuntimeLane
 from onnxgather.checking.report.sentences import about_lane
@@ -307,6 +308,41 @@ def test_what_the_adapter_cannot_pass_on_is_not_run_and_no_refusal(
     ]
 
 
+def test_numbers_between_indices_do_not_keep_an_adapter_from_a_case(
+    tmp_path: Path,
+) -> None:
+    change = """
+    class NotGivenError(Exception):
+        pass
+
+    del ran
+
+    def load(model, name):
+        evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
+        def run(inputs):
+            if (inputs["IndicesTensor"] > 8).any():
+                raise NotGivenError("an index above 8")
+            return {"OutputTensor": evaluator.run(None, inputs)[0]}
+        return run
+
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+    """
+    apart = descriptor("GATHER: FLOAT32 4, INT64 2 strides 2, FLOAT32 2, 0, 1")
+    data = np.array([1, 2, 3, 4], np.float32)
+    cases = [
+        DescriptorCase("case", apart, data, np.array(indices), "error")
+        for indices in ([3, 99, 0], [9, 0, 0])
+    ]
+    assert told(lane_on(tmp_path, change), *cases) == [
+        ("PASS", None),
+        (
+            "NOT-RUN",
+            "the adapter of planted cannot pass the case on: an index above 8",
+        ),
+    ]
+
+
 @forks
 def test_a_case_after_one_that_must_be_refused_has_another_process(
     tmp_path: Path,
@@ -527,6 +563,31 @@ def test_the_frames_of_a_backtrace_are_left_out(tmp_path: Path) -> None:
 
 
 @forks
+def test_a_runtime_may_wait_at_its_end_for_a_thread_that_its_import_started(
+    tmp_path: Path,
+) -> None:
+    change = """
+    import atexit, threading
+    ended = threading.Event()
+    answered = threading.Event()
+    def wait_and_answer():
+        ended.wait()
+        answered.set()
+    threading.Thread(target=wait_and_answer, daemon=True).start()
+    def end():
+        ended.set()
+        answered.wait()
+    atexit.register(end)
+    """
+    lane = lane_on(tmp_path, change)
+    start = time.monotonic()
+    info = lane.start()
+    lane.close()
+    assert (info.not_run, info.at_exit) == (None, None)
+    assert time.monotonic() - start < adapter_program.END_TIME
+
+
+@forks
 def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     counted = tmp_path / "imports"
     change = f"open({str(counted)!r}, 'a').write('x')\n"
@@ -534,7 +595,7 @@ def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     lane = lane_on(tmp_path, dedent(fault) + change)
     states = [state for state, _ in told(lane, *[pair(3, 0)] * 20, pair(0, 0))]
     assert states == [*["ERROR"] * 20, "PASS"]
-    assert counted.read_text() == "x"
+    assert counted.read_text() == "xx"  # the first worker is a program of its own
 
 
 def test_a_hang_ends_in_time(tmp_path: Path) -> None:
@@ -546,7 +607,9 @@ def test_a_hang_ends_in_time(tmp_path: Path) -> None:
 
 
 @forks
-def test_a_runtime_that_dies_at_exit_is_told_and_passes(tmp_path: Path) -> None:
+def test_a_runtime_that_dies_at_exit_is_a_finding_and_its_cases_pass(
+    tmp_path: Path,
+) -> None:
     change = "import atexit; atexit.register(lambda: os.kill(os.getpid(), 11))"
     lane = lane_on(tmp_path, change)
     info = lane.start()
@@ -555,6 +618,15 @@ def test_a_runtime_that_dies_at_exit_is_told_and_passes(tmp_path: Path) -> None:
     assert info.at_exit == reason
     assert about_lane(info).endswith(f", target portable; {reason}")
     assert told(lane_on(tmp_path, change)) == [("PASS", None)]
+    words = ["check", "--case", "gather/rank-1/axis-0"]
+    words += ["--adapter", f"planted={tmp_path}/planted.py"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-3:] == [
+        "",
+        f"1 finding; planted {reason}",
+        "1 case on 1 lane: 1 agree bit for bit, 1 fault at exit.",
+    ]
 
 
 FOREIGN = "returned memory that is not the model's"
@@ -676,7 +748,26 @@ del load
 the adapter PATH does not load: AttributeError: module 'adapter' has no attribute 'load'
 
 version = lambda: None
-the adapter PATH does not load: TypeError: version() must return a text, got None
+the adapter PATH does not load: TypeError: version() must return a text, got NoneType
+
+name = 3
+the adapter PATH does not load: TypeError: name must be a text, got int
+
+VERSION = ''
+the adapter PATH does not load: version() must return 1 to 200 printable characters, got
+''
+
+VERSION = '1.0' + chr(27) + '[31m'
+the adapter PATH does not load: version() must return 1 to 200 printable characters, got
+'1.0\\x1b[31m'
+
+VERSION = '1' * 201
+the adapter PATH does not load: version() must return 1 to 200 printable characters, got
+'ONES…
+
+name = 'Mine' + chr(27)
+the adapter PATH does not load: name must begin with a small letter and have small
+letters, digits, _, . and - alone, up to 64, got 'Mine\\x1b'
 
 sys.exit('bye')
 the adapter PATH does not load: SystemExit: bye
@@ -684,6 +775,13 @@ the adapter PATH does not load: SystemExit: bye
 no python
 the adapter PATH does not load: SyntaxError: invalid syntax (planted.py, line LINE)
 """
+
+
+def test_the_longest_version_is_one(tmp_path: Path) -> None:
+    lane = lane_on(tmp_path, "VERSION = '1' * 200")
+    info = lane.start()
+    lane.close()
+    assert (info.not_run, info.versions["planted"]) == (None, "1" * 200)
 
 
 @pytest.mark.parametrize(("change", "reason"), rows_of(NO_ADAPTERS))
@@ -694,6 +792,7 @@ def test_a_file_that_is_no_adapter_says_why(
     path = tmp_path / "planted.py"
     line = len(path.read_text("utf-8").splitlines())
     reason = reason.replace("PATH", str(path)).replace("LINE", str(line))
+    reason = reason.replace("ONES", "1" * 199)
     reason = reason.replace("which PYTHON", f"which {sys.executable}")
     assert told(lane) == [("NOT-RUN", reason)]
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from report_samples import (
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.judge import with_beside
 from onnxgather.checking.lanes.lane import LaneInfo
-from onnxgather.checking.report import as_lines, html, junit, markdown
+from onnxgather.checking.report import as_lines, html, junit, markdown, without_paths
 from onnxgather.checking.report.matrix import lane_head
 from onnxgather.checking.report.sentences import again, causes, verdict
 from onnxgather.checking.results import (
@@ -220,6 +221,34 @@ def test_a_finding_has_the_command_that_runs_its_case_again(
     assert without == [f"{command} --no-known"]
 
 
+def test_a_lane_of_the_cache_is_named_without_its_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cached = tmp_path / "onnxgather" / "runtimes" / "opencv" / "bin" / "python"
+    cached.parent.mkdir(parents=True)
+    cached.touch()
+    lane = LaneInfo("opencv@a", "opencv", {"opencv": "5.0.0"}, python=str(cached))
+    result = replace(DIFF, lane="opencv@a")
+    elsewhere = replace(lane, python=sys.executable)
+    own = replace(elsewhere, adapter="mine.py")
+    for info, words in (
+        (lane, "--lanes opencv@a"),
+        (elsewhere, f"--lane opencv@a={sys.executable}"),
+        (own, "--lanes opencv@a --adapter opencv=mine.py"),
+    ):
+        report = report_of([info], entry(gather_case("gather/a"), result))
+        (case,) = report.cases
+        command = f"onnxgather check --case gather/a {words}"
+        assert again(report, case, info, result) == [command]
+    shown = without_paths(report_of([lane], entry(gather_case("gather/a"), result)))
+    (info,) = shown.lanes
+    assert info.python is None
+    assert again(shown, shown.cases[0], info, result) == [
+        "onnxgather check --case gather/a --lanes opencv@a"
+    ]
+
+
 def test_what_is_no_finding_has_no_command() -> None:
     for result in (passed("openvino"), KNOWN):
         case = entry(gather_case(), result)
@@ -307,6 +336,18 @@ def test_every_report_says_that_the_check_was_cut(
     )
     messages = [error.get("message") for error in root.iter("error")]
     assert messages == [f"interrupted: {why}"] * errors
+
+
+def test_every_report_says_that_a_runtime_fails_at_exit() -> None:
+    fault = "answers, but then ended by signal 6 (SIGABRT) at exit"
+    root = check_said(
+        report_of([replace(CPU, at_exit=fault)], entry(gather_case(), passed("cpu"))),
+        "bad",
+        f"1 finding; cpu {fault}",
+        "1 case on 1 lane: 1 agree bit for bit, 1 fault at exit.",
+    )
+    (error,) = root.iter("error")
+    assert error.get("message") == f"at-exit: {fault}"
 
 
 def test_every_report_says_how_many_cases_are_without_arrays() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import numpy as np
@@ -381,10 +381,20 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
     assert str(caught.value) == f"{rule}, got {got}{meant}"
 
 
-@pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
-def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
-    policy: Any, monkeypatch: pytest.MonkeyPatch
+GIVEN_INDICES = """\
+webgpu | clamp | -2147483648 2147483647
+webgpu | zero | -2147483648 2147483647
+webgpu | directml | 2147483650 2147483648
+openvino | clamp | -2147483648 2147483647
+"""
+"""What providers are given for the indices -2^31 - 1 and 2^31 of 3 rows."""
+
+
+@pytest.mark.parametrize("row", GIVEN_INDICES.splitlines())
+def test_a_provider_is_given_indices_that_it_holds(
+    row: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    provider, policy, given = row.split(" | ")
     opened = Mock()
     monkeypatch.setattr("onnxgather.core.execution.session.open_model", opened)
     runs = opened.return_value.run_all
@@ -392,20 +402,25 @@ def test_indices_that_a_provider_would_read_in_part_are_refused_before_the_run(
     open_session.cache_clear()
     tensor = tensor_desc("INT64 1x2")
     desc = og.GatherDesc(DESC.input_tensor, tensor, DESC.output_tensor, DESC.axis, 1)
-    indices = INDICES.astype(np.int64)
-    for outside, shown in ((2**31, "2147483648"), (-(2**31) - 1, "-2147483649")):
-        indices[0, 1] = outside
-        assert message_of(
-            ProviderError, og.run, desc, DATA, indices, policy, "webgpu"
-        ) == (
-            "WebGpuExecutionProvider reads the low 32 bits of INT64 indices: "
-            f"IndicesTensor[0,1] must be in [-2147483648, 2147483648), got {shown}"
-        )
-    runs.assert_not_called()
-    og.run(desc, DATA, indices, policy, "cpu")
-    og.run(desc, DATA, np.array([[2**31 - 1, -(2**31)]]), policy, "webgpu")
-    assert runs.call_count == 2
+    indices = np.array([[-(2**31) - 1, 2**31]])
+    og.run(desc, DATA, indices, cast("Any", policy), provider)
+    (feed,) = runs.call_args.args
+    assert feed["IndicesTensor"].tolist() == [[*map(int, given.split())]]
     open_session.cache_clear()
+
+
+def test_an_index_that_a_provider_reads_otherwise_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = Mock()
+    monkeypatch.setattr("onnxgather.core.execution.session.open_model", opened)
+    session = Session(DESC, "openvino", out_of_range="directml")
+    indices = np.array([[0, 2**32 - 1]], np.uint32)
+    assert message_of(ProviderError, session.run, DATA, indices) == (
+        "OpenVINOExecutionProvider has no UINT32, so that IndicesTensor[0,1] must have"
+        " an address that does not wrap modulo 2^32, got 4294967295"
+    )
+    opened.return_value.run_all.assert_not_called()
 
 
 @pytest.mark.skipif(
