@@ -208,7 +208,7 @@ class Adapter:
         dtype = array.dtype
         if dtype.hasobject:
             return all(isinstance(text, str) for text in array.flat)
-        return dtype.kind in "biufc" or dtype.name in self._frames.NUMBERS
+        return dtype.kind in "biufc" or dtype.name in self._frames.ONNX_NUMBERS
 
     def _is_not_given(self, error: Exception) -> bool:
         """Return whether an error says that the adapter cannot pass the case on.

@@ -59,7 +59,7 @@ _ENTRIES = {
 """The entries of the session's configuration that a provider needs, by its full
 name."""
 
-NUMBERS = {
+ONNX_NUMBERS = {
     "bfloat16": 16,
     "float8_e4m3fn": 17,
     "float8_e4m3fnuz": 18,
@@ -633,7 +633,7 @@ def _run_bits(
     for name, array in inputs.items():
         value = array
         if _is_array(array):
-            number = NUMBERS.get(_name_of(array.dtype))
+            number = ONNX_NUMBERS.get(_name_of(array.dtype))
             if number is None:
                 value = runtime.OrtValue.ortvalue_from_numpy(array)
             else:
@@ -642,7 +642,7 @@ def _run_bits(
                     bits.reshape(array.shape), number
                 )
         values[name] = value
-    names = {number: name for name, number in NUMBERS.items()}
+    names = {number: name for name, number in ONNX_NUMBERS.items()}
     results: list[Any] = []
     for value in session.run_with_ort_values(outputs, values, options):
         name = names.get(value.element_type())
@@ -671,7 +671,7 @@ def _numpy_type(name: str) -> np.dtype[Any]:
     Where ml_dtypes is not installed, its types are structures of one field, which has
     their name.
     """
-    if name in NUMBERS:
+    if name in ONNX_NUMBERS:
         try:
             import_module("ml_dtypes")  # makes its types known to numpy
         except ImportError:

@@ -28,7 +28,7 @@ def test_the_names_are_those_of_onnx(name: str) -> None:
     assert type_of(dtype) == name
     # ONNX Runtime is given the types that numpy lacks by their numbers.
     if not hasattr(np, f"{dtype.name}_") and not hasattr(np, dtype.name):
-        assert runtime.NUMBERS[dtype.name] == number
+        assert runtime.ONNX_NUMBERS[dtype.name] == number
 
 
 def test_the_other_names_are_those_of_directml() -> None:
