@@ -102,4 +102,6 @@ def _conversions(data: Array) -> Iterator[Array]:
 
 def _bits(array: Array) -> Array:
     """Return the elements as integers, as a NaN is not equal to itself."""
-    return np.ascontiguousarray(array).view(f"u{array.itemsize}")
+    # numpy makes a scalar an array of one element.
+    bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
+    return bits.reshape(array.shape)
