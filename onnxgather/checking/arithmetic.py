@@ -96,6 +96,9 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     in_float32: frozenset[str] = frozenset()
     """The operators that compute integers in FLOAT32. A number that INT32 does not hold
     becomes its least. `Mul` is that of addresses, too, whose sum then is INT32."""
+    where_reads_on: bool = False
+    """Whether Where reads an operand of another shape than its output from the start
+    on, and memory outside after its end, and does not broadcast it."""
     quiets_nans: bool = False
     """Whether a signaling NaN becomes a quiet one where its type is held in another."""
 
@@ -278,7 +281,22 @@ def _elementwise(
     # Case 2: a product with the constant one is left out.
     if operator == "Mul" and operands[1].ndim == 0 and operands[1] == 1:
         return operands[0]
+    # Case 3: operands that Where does not broadcast.
+    if operator == "Where" and machine.arithmetic.where_reads_on:
+        sizes = np.broadcast_shapes(*[operand.shape for operand in operands])
+        condition, *others = operands
+        operands = [condition, *[_read_on(machine, each, sizes) for each in others]]
     return machine.computed(operator, function, *operands)
+
+
+def _read_on(machine: _Machine, array: Array, sizes: Sequence[int]) -> Array:
+    """Return an array in other sizes, with memory outside it after its end."""
+    count = math.prod(sizes)
+    if array.size in (1, count):
+        return array
+    beyond = np.frombuffer(bytes([machine.pattern] * array.itemsize), array.dtype)
+    padding = np.repeat(beyond, count - array.size)
+    return np.concatenate([array.ravel(), padding]).reshape(sizes)
 
 
 def _number(node: onnx.NodeProto, name: str, default: int) -> int:

@@ -105,5 +105,6 @@ def _conversions(data: Array) -> Iterator[Array]:
 
 def _bits(array: Array) -> Array:
     """Return the elements as integers, as a NaN is not equal to itself."""
+    # numpy makes a scalar an array of one element.
     bits = np.ascontiguousarray(array).view(f"u{array.itemsize}")
     return bits.reshape(array.shape)

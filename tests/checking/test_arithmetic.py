@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 from short_descriptors import descriptor
 
 from onnxgather.checking.arithmetic import Arithmetic, Computed, computed
@@ -175,6 +177,29 @@ def test_integers_that_an_operator_computes_in_float32() -> None:
     arithmetic = msgspec.convert(row, Arithmetic)
     found = computed(question.model, question.inputs, arithmetic)
     assert found.output.tolist() == [-(2**31) % 5, 4]
+
+
+def test_an_operand_that_where_does_not_broadcast() -> None:
+    nodes = [
+        helper.make_node("Less", ["a", "zero"], ["is_negative"]),
+        helper.make_node("Add", ["a", "sizes"], ["raised"]),
+        helper.make_node("Where", ["is_negative", "raised", "a"], ["b"]),
+    ]
+    constants = {"zero": np.array(0, np.int32), "sizes": np.array([10, 100], np.int32)}
+    graph = helper.make_graph(
+        nodes,
+        "a graph",
+        [helper.make_tensor_value_info("a", onnx.TensorProto.INT32, [4, 1])],
+        [helper.make_tensor_value_info("b", onnx.TensorProto.INT32, [4, 2])],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = helper.make_model(graph).SerializeToString()
+    inputs = {"a": np.array([[1], [-2], [3], [-4]], np.int32)}
+    found = computed(model, inputs, Arithmetic(where_reads_on=True))
+    # Measured with MNN 3.6.1; the two numbers in between are outside the operand.
+    known = found.output.ravel()[~found.is_unknown.ravel()]
+    assert known.tolist() == [1, -2, 8, 98, 6, 96]
+    assert found.is_unknown.ravel().tolist() == [False] * 4 + [True] * 2 + [False] * 2
 
 
 def test_an_output_may_have_the_type_in_which_it_is_held() -> None:

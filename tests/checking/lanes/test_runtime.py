@@ -707,6 +707,15 @@ def test_what_data_zeros_and_types_explain_is_not_foreign(
     assert (state, how) == ("DIFF", "None")
 
 
+def test_a_scalar_may_be_foreign() -> None:
+    desc = vector_gather(4, 2, "FLOAT32")
+    data = np.arange(4, dtype=np.float32)
+    asked = DescriptorCase("case", desc, data, np.array([0, 1]))
+    for number, how in ((3, None), (9, ForeignMemory.VALUES)):
+        output = np.array(number, np.float32)
+        assert foreign_memory(asked, output, output) is how
+
+
 def test_data_held_in_fewer_bits_are_not_foreign() -> None:
     wide = vector_gather(4, 2, "INT64")
     data = np.array([2**40 + 5, -(2**50), 2**62, 7])
