@@ -369,7 +369,7 @@ class LaneOutput:
             return None
         opset = self._info.opset or DEFAULT_OPSET
         question = question_of(case, self._info.target or "portable", opset=opset)
-        # Case: a node that ONNX forbids, whose shapes no row computes.
+        # Case: a refusal, or a node that ONNX forbids and whose shapes no row computes.
         with suppress(IndexError, ValueError):
             return computed(question.model, question.inputs, arithmetics()[got])
         return None
