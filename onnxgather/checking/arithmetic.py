@@ -35,6 +35,7 @@ Outside = Literal[
     "modulo-of-sum",
     "remainder-of-sum",
     "clamp",
+    "refused",
 ]
 """What a gather returns for an index that is not in the range of its axis.
 
@@ -43,7 +44,7 @@ which may be outside the tensor. modulo: the element at the index modulo the siz
 modulo-of-sum: the element at the sum of the index and the size, modulo the size; the
 sum has the type of the indices and may overflow. remainder-of-sum: what stands at the
 address of the remainder of that sum, which has the sign of the sum, as in C. clamp: the
-element at the nearest index.
+element at the nearest index. refused: nothing, as the run fails.
 """
 
 
@@ -111,8 +112,9 @@ AS_ONNX_SAYS = GatherRule("zero")
 """The rule of a gather that the table does not name; ONNX forbids an index out of
 range."""
 
-_PATTERNS = (0x5A, 0xA5)
-"""The bytes that stand for memory outside the tensor, in each of two computations."""
+_PATTERNS = (0x5A, 0xA5, 0x00)
+"""The bytes that stand for memory outside the tensor, in each of three computations:
+what such memory decides differs between them."""
 
 
 @cache
@@ -154,13 +156,16 @@ def computed(
 
     Raises:
         KeyError: The model has an operator that no lowering emits.
+        IndexError: The runtime refuses an index.
     """
     graph = onnx.load_model_from_string(model).graph
-    first, second = [
+    first, *others = [
         _output(graph, inputs, _Machine(arithmetic, pattern)) for pattern in _PATTERNS
     ]
     bits = f"V{first.itemsize}"
-    is_unknown = _bits(first, bits) != _bits(second, bits)
+    is_unknown = np.zeros(first.shape, bool)
+    for other in others:
+        is_unknown |= _bits(first, bits) != _bits(other, bits)
     return Computed(first, is_unknown)
 
 
@@ -467,9 +472,11 @@ def _read(
             is_negative = np.zeros(index.shape, bool)
         is_outside = ((index < 0) | (index >= size)) & ~is_negative
         for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
+            if how == "refused" and chosen.any():
+                raise IndexError("the runtime refuses the index")
             if how == "zero":
                 is_zero |= chosen
-            elif how != "address":
+            elif how in _MEANT:
                 read = _MEANT[how](values, size).astype(np.int64)
                 index = np.where(chosen, read, index)
         stride = np.array(strides[axis])

@@ -372,7 +372,7 @@ class LaneOutput:
                 return Computed(array, np.zeros(array.shape, bool))
         if got not in arithmetics():
             return None
-        # Case: a node that ONNX forbids, whose shapes no row computes.
+        # Case: a refusal, or a node that ONNX forbids and whose shapes no row computes.
         with suppress(IndexError, ValueError):
             return self._of_row(arithmetics()[got], case)
         return None

@@ -149,6 +149,14 @@ def test_indices_that_the_adapter_converts_are_not_read_as_bytes() -> None:
     assert found.output.tolist() == [6, 5]
 
 
+def test_an_index_that_the_runtime_refuses() -> None:
+    row = {"gathers": {"Gather": {"outside": "refused", "index_type": "int32"}}}
+    data = np.arange(5, dtype=np.float32)
+    assert of_node("Gather", [2**32 + 1], row, data).output.tolist() == [1]
+    with pytest.raises(IndexError, match="the runtime refuses the index"):
+        of_node("Gather", [2**32 + 9], row, data)
+
+
 def test_a_sum_that_overflows_leads_to_another_element() -> None:
     gathers = {"Gather": {"outside": "modulo-of-sum"}}
     row = {"holds": {"int64": "int32"}, "gathers": gathers}
