@@ -271,6 +271,16 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults
         force_setattr(self, "severity", severity)
 
     @property
+    def returned_any(self) -> bool:
+        """Whether the result is about an output that is wrong."""
+        return self.kind in (
+            ResultKind.ELEMENTS,
+            ResultKind.DATA_TYPE,
+            ResultKind.SHAPE,
+            ResultKind.NOT_REFUSED,
+        )
+
+    @property
     def bare_rule(self) -> str:
         """The rule without its numbers, which differ from case to case."""
         return re.sub(r"\[[^]]*\]|-?[0-9]+", "", self.rule or "")

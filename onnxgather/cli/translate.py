@@ -128,9 +128,12 @@ def run_command(
         desc: Descriptor, data: Array, indices: Array, policy: OutOfRange
     ) -> Array:
         with closing(progress), child.starts_told(show_wait):
-            return make_session(desc, out_of_range=policy, target=target).run(
-                data, indices
-            )
+            # Case: no options, so that the session is kept for the next dispatch.
+            if not provider_options:
+                arrays = (data, indices)
+                return session.run(desc, *arrays, policy, provider, target)
+            opened = make_session(desc, out_of_range=policy, target=target)
+            return opened.run(data, indices)
 
     for name in provider_options:
         with arguments.as_usage(UsageError):

@@ -108,7 +108,7 @@ def test_an_address_that_nobody_checks(row: str) -> None:
 
 
 def test_an_index_may_count_from_the_end_and_still_be_outside() -> None:
-    rules = {"GatherND": {"outside": "from-the-end"}}
+    rules = {"GatherND": {"outside": "address"}}
     found = of_node("GatherND", [[1, -6], [0, 5]], {"gathers": rules})
     assert found.output.tolist() == [12, 15]
 
