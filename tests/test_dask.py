@@ -23,6 +23,8 @@ NETWORK = ROOT / "models" / "networks" / "keywords.onnx"
 
 def the_same(one: Any, other: Any) -> bool:
     """Whether two fields are the same, arrays byte by byte."""
+    if hasattr(one, "tobytes") and one.dtype.kind == "O":
+        return one.tolist() == other.tolist()
     if hasattr(one, "tobytes"):
         parts = [(array.dtype, array.shape, array.tobytes()) for array in (one, other)]
         return parts[0] == parts[1]

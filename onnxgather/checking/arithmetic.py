@@ -100,6 +100,9 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where_reads_on: bool = False
     """Whether Where reads an operand of another shape than its output from the start
     on, and memory outside after its end, and does not broadcast it."""
+    copies_first_text: bool = False
+    """Whether Gather copies the first text of each slice alone, and leaves the others
+    empty."""
     quiets_nans: bool = False
     """Whether a signaling NaN becomes a quiet one where its type is held in another."""
 
@@ -133,6 +136,8 @@ class Computed(NamedTuple):
 
     def is_that_of(self, output: Array) -> bool:
         """Return whether a lane's output is this one, where it is known."""
+        if output.dtype.kind == "U":
+            output = output.astype(object)
         if (output.dtype, output.shape) != (self.output.dtype, self.output.shape):
             return False
         bits = f"V{output.itemsize}"
@@ -141,6 +146,9 @@ class Computed(NamedTuple):
 
 
 def _bits(array: Array, bits: str) -> Array:
+    # Case: texts.
+    if array.dtype.kind == "O":
+        return array
     return np.ascontiguousarray(array).view(bits).reshape(array.shape)
 
 
@@ -250,6 +258,9 @@ def _output(
     """Return the output of a graph on a machine."""
     values: dict[str, Array] = {"": np.empty(0)}
     for place, (name, array) in enumerate(inputs.items()):
+        # Case: texts of numpy's own type, as a file may have them.
+        if array.dtype.kind == "U":
+            array = array.astype(object)
         values[name] = machine.input(array, are_indices=place == 1)
     for initializer in graph.initializer:
         array = numpy_helper.to_array(initializer)
@@ -375,7 +386,13 @@ def _gather(
     base = _offsets(others, other_strides, sizes)
     position = tuple(grid[axis : axis + indices.ndim])
     coordinates = np.broadcast_to(indices[position], sizes)
-    return _read(machine, node, data, base, [(coordinates, axis)])
+    output = _read(machine, node, data, base, [(coordinates, axis)])
+    if machine.arithmetic.copies_first_text and data.dtype.kind == "O":
+        # The elements of a slice stand behind the axis.
+        behind = list[Array](grid[axis + indices.ndim :])
+        place = _offsets(behind, strides[axis + 1 :], sizes)
+        return np.where(place == 0, output, np.array("", object))
+    return output
 
 
 def _gather_elements(
@@ -457,6 +474,15 @@ def _read(
     if data.dtype.kind == "b":
         bits = data.view(np.uint8)
         return _read(machine, node, bits, base, coordinates).view(data.dtype)
+    # Texts are read by their places. Outside the tensor they are a sign.
+    if data.dtype.kind == "O":
+        numbers = np.arange(data.size).reshape(data.shape) + 1
+        places = _read(machine, node, numbers, base, coordinates)
+        texts = np.array(["", *data.flat, chr(machine.pattern)], object)
+        is_outside = (places < 0) | (places > data.size)
+        chosen = np.where(is_outside, data.size + 1, places)
+        # numpy makes the text of a scalar no array.
+        return np.asarray(texts[chosen], object)
     rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
     strides = _strides(data.shape)
     offsets = base.copy()

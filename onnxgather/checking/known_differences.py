@@ -368,8 +368,8 @@ class LaneOutput:
 
     def _compute(self, got: str) -> Computed | None:
         case = self._case
-        # Case: a report has no room for the arrays, or nothing computes with them.
-        if isinstance(case, CaseResult) or case.data.dtype.hasobject:
+        # Case: a report has no room for the arrays.
+        if isinstance(case, CaseResult):
             return None
         for policy in POLICIES:
             if policy == got and isinstance(case, DescriptorCase):

@@ -11,7 +11,6 @@ import click
 from click import UsageError
 
 from onnxgather.checking.cases import drawn_cases
-from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.cli import arguments
 from onnxgather.cli.arguments import Lanes
 from onnxgather.cli.examples import command
@@ -207,6 +206,8 @@ def repro_command(
 
 def _check_lane(options: ReproOptions) -> None:
     """Check the name of --lane, and that each adapter is there and is the lane's."""
+    from onnxgather.checking.lanes.lane import CASE_TIMEOUT
+
     for name, path in options.adapters.items():
         if options.lane is None or options.lane[0].partition("@")[0] != name:
             raise UsageError(f"--adapter {name}={path} must come with --lane {name}")

@@ -494,6 +494,10 @@ def state_of(known: Known, each: Case, output: Array, gathers: tuple[str, ...]) 
 
 def with_another_bit(output: Array, place: int) -> Array:
     """Return an output with one element whose first bit is another."""
+    if output.dtype.hasobject:
+        texts = output.copy()
+        texts.flat[place] += "?"
+        return texts
     words = np.frombuffer(output.tobytes(), np.uint8).copy()
     words[place * output.itemsize] ^= 1
     return words.view(output.dtype).reshape(output.shape)

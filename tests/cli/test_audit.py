@@ -65,7 +65,7 @@ providers     what an index out of range of Gather does:
     cpu       The node fails.
     directml  No error: returns another element of the tensor, as DirectML checks no index.
     openvino  No error: Gather returns zeros.
-    webgpu    No error: what it reads depends on the device, as its shaders check no index.
+    webgpu    No error, as its shaders check no index: it reads another element, or beside the tensor what depends on the device.
     webnn     The index is clamped to its own axis.
 """  # noqa: E501
 RUNTIME = ALSO_AUDITED + "\n"

@@ -441,11 +441,11 @@ Invalid value for '--target': 'gpu' is not one of 'portable', 'cpu', 'webgpu', '
             == f"Error: {case}: InputTensor must be an array of float32 (4, 3), got"
             " float32 (3, 4)\n"
         )
-        report["cases"][0]["results"].pop()
+        report["cases"][0]["results"].reverse()
         assert (
             refusal()
-            == "Error: r.json: $.cases[0].results must be of the report's lanes,"
-            " ['cpu', 'openvino'], got ['cpu']\n"
+            == "Error: r.json: $.cases[0].results must be of lanes of the report,"
+            " ['cpu', 'openvino'], in their order, got ['openvino', 'cpu']\n"
         )
 
     @pytest.mark.parametrize("given", one_quick_in(2, [False, True]))

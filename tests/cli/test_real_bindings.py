@@ -253,7 +253,7 @@ class TestUsage:
         )
         options = "--provider-option cpu:a=b:c"
         assert succeed(f"run {file} {options}") == output_of(f"run {file}")
-        given = [call.kwargs["provider_options"] for call in made.call_args_list]
+        given = [call.kwargs.get("provider_options") for call in made.call_args_list]
         assert given == [{"a": "b:c"}, None]
 
     def test_an_option_of_another_provider_is_refused(self) -> None:

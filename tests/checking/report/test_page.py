@@ -91,7 +91,7 @@ def test_a_finding_has_its_arrays_and_graphs() -> None:
     assert formula.equation == "out[a, i] = in[a, idx[0, i]]"
     assert detail["formula"] == msgspec.to_builtins(formula)
     (graph,) = detail["graphs"]
-    assert (graph["target"], graph["opset"]) == ("portable", 17)
+    assert (graph["target"], graph["opset"]) == ("webgpu", 17)
     assert [node["operator"] for node in graph["nodes"]][-1] == "Gather"
     assert detail["bytes"] == {
         "openvino": [["[1, 0]", "5", "00 00 a0 40", "0", "00 00 00 00"]]
@@ -120,9 +120,9 @@ def as_json(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("failed", "wrapped", "targets"),
     [
-        ("openvino", False, ["portable"]),
+        ("openvino", False, ["webgpu"]),
         ("cpu", False, ["cpu"]),
-        ("cpu openvino", False, ["cpu", "portable"]),
+        ("cpu openvino", False, ["cpu", "webgpu"]),
         ("cpu", True, ["portable"]),
     ],
 )

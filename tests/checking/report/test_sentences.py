@@ -183,7 +183,7 @@ gather/a --lane openvino=/x/python
 lane {"python": "python3"}
 gather/a --lane openvino=PYTHON
 
-lane {"target": "portable"}
+lane {"target": "webgpu"}
 gather/a --lanes openvino
 
 lane {"target": "cpu"}

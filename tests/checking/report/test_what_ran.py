@@ -233,7 +233,7 @@ class TestPage:
         (
             changed(case_of("p.json", "$.commands[0]"), model=None),
             "--case 'p.json: $.commands[0] (descriptor)' --lanes openvino --target"
-            " webgpu --opset 18",
+            " portable --opset 18",
         ),
         # Inputs that were given are given again.
         (
@@ -246,7 +246,7 @@ class TestPage:
 def test_a_file_has_the_command_that_runs_it_again(
     case: DescriptorCase, words: str
 ) -> None:
-    lane = replace(OPENVINO, target="webgpu", opset=18)
+    lane = replace(OPENVINO, target="portable", opset=18)
     result = entry(case, DIFF)
     command = f"onnxgather check {words} --out-of-range clamp"
     assert again(report_of([lane], result), result, lane, DIFF) == [command]

@@ -146,7 +146,10 @@ class Elsewhere:
 
         parts = [part(name, nodes) for name, nodes in self.assignment]
         return SimpleNamespace(
-            get_provider_graph_assignment_info=lambda: parts, run=None
+            get_provider_graph_assignment_info=lambda: parts,
+            get_inputs=list,
+            get_outputs=list,
+            run=None,
         )
 
 
