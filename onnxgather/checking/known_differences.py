@@ -14,7 +14,7 @@ from functools import cache, reduce
 from glob import escape
 from importlib.resources import files
 from itertools import chain, starmap
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -43,6 +43,27 @@ from onnxgather.core.execution.providers import (
 )
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import POLICIES
+
+
+IndexValues = Literal[
+    "negative",
+    "beyond 2^24",
+    "beyond INT32",
+    "below INT32",
+    "beyond UINT32",
+    "beyond INT64",
+]
+"""What an entry may say of the values of indices."""
+
+INDEX_VALUES: Mapping[IndexValues, tuple[int, int]] = {
+    "negative": (-(2**63), -1),
+    "beyond 2^24": (2**24 + 1, 2**64),
+    "beyond INT32": (2**31, 2**64),
+    "below INT32": (-(2**63), -(2**31) - 1),
+    "beyond UINT32": (2**32, 2**64),
+    "beyond INT64": (2**63, 2**64),
+}
+"""The least and the greatest such value."""
 
 
 class _Pattern(
@@ -108,9 +129,8 @@ class CasePattern(_Pattern, frozen=True):
     gathers: frozenset[str] | None = None
     """ONNX's names of gathers; the model that the lane was given contains one of them.
     A GATHER_ND may be lowered to Gather."""
-    indices: frozenset[str] | None = None
-    """What the values of the indices are like, as `INDEX_VALUES` names it; one of them
-    must be so."""
+    indices: frozenset[IndexValues] | None = None
+    """What the values of the indices are like; one of them must be so."""
     data_type: tuple[str, ...] | None = None
     index_type: tuple[str, ...] | None = None
     dimension_count: tuple[int, ...] | None = None
@@ -143,6 +163,19 @@ class ResultPattern(_Pattern, frozen=True):
     output: tuple[str, ...] | None = None
     """The digest of the lane's output, as `output_digest` makes it, must be in this
     array."""
+
+    def __post_init__(self) -> None:
+        """Check `got`.
+
+        Raises:
+            ValueError: It is the name of nothing.
+        """
+        names = (*POLICIES, *arithmetics())
+        # Another name would explain nothing.
+        if self.got is not None and self.got not in names:
+            raise ValueError(
+                f"got must be one of {', '.join(names)}, got {shown(self.got)}"
+            )
 
     def fits(self, facts: object) -> bool:
         """Return whether the facts of a result fit, but for its output."""
@@ -278,17 +311,6 @@ def _is_within(version: str | None, versions: str) -> bool:
         return SpecifierSet(versions).contains(version, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return False
-
-
-INDEX_VALUES: Mapping[str, tuple[int, int]] = {
-    "negative": (-(2**63), -1),
-    "beyond 2^24": (2**24 + 1, 2**64),
-    "beyond INT32": (2**31, 2**64),
-    "below INT32": (-(2**63), -(2**31) - 1),
-    "beyond UINT32": (2**32, 2**64),
-    "beyond INT64": (2**63, 2**64),
-}
-"""What an entry may say of the indices, with the least and the greatest such value."""
 
 
 class _CaseFacts:
