@@ -44,7 +44,6 @@ from onnxgather.core.execution.providers import (
 from onnxgather.core.execution.runtime import NotRunKind
 from onnxgather.core.options import POLICIES
 
-
 IndexValues = Literal[
     "negative",
     "beyond 2^24",
