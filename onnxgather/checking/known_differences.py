@@ -246,7 +246,7 @@ class Known(
         Some cases hide the difference, such as zeros in data of zeros.
         """
         for pattern in self.found:
-            if pattern.got is None or returned.must_be_wrong(pattern.got):
+            if pattern.got is None or returned.must_be_wrong(pattern):
                 return True
         return False
 
@@ -352,13 +352,17 @@ class LaneOutput:
         wrong = self.predicted(pattern.got)
         return wrong is not None and wrong.is_that_of(self._output)
 
-    def must_be_wrong(self, got: str) -> bool:
-        """Return whether an output that comes about so is wrong."""
-        wrong = self.predicted(got)
+    def must_be_wrong(self, pattern: ResultPattern) -> bool:
+        """Return whether an output that comes about as a pattern says is wrong."""
+        assert pattern.got is not None
+        wrong = self.predicted(pattern.got)
         if wrong is None or isinstance(self._case, CaseResult):
             return False
         expected = self._case.expected()
-        return isinstance(expected, str) or not wrong.is_that_of(expected)
+        # Case: the output stands in place of a refusal, so that no element is wrong.
+        if isinstance(expected, str):
+            return pattern.kind is ResultKind.NOT_REFUSED
+        return not wrong.is_that_of(expected)
 
     def predicted(self, got: str) -> Computed | None:
         """Return the output that comes about so; None if the model has no such one."""
