@@ -353,16 +353,17 @@ class LaneOutput:
         return wrong is not None and wrong.is_that_of(self._output)
 
     def must_be_wrong(self, pattern: ResultPattern) -> bool:
-        """Return whether an output that comes about as a pattern says is wrong."""
-        assert pattern.got is not None
-        wrong = self.predicted(pattern.got)
+        """Return whether an output is wrong that comes about as a pattern says."""
+        wrong = None
+        if pattern.got is not None:
+            wrong = self.predicted(pattern.got)
         if wrong is None or isinstance(self._case, CaseResult):
             return False
         expected = self._case.expected()
-        # Case: the output stands in place of a refusal, so that no element is wrong.
         if isinstance(expected, str):
             return pattern.kind is ResultKind.NOT_REFUSED
-        return not wrong.is_that_of(expected)
+        is_right = wrong.is_that_of(expected)
+        return pattern.kind is not ResultKind.NOT_REFUSED and not is_right
 
     def predicted(self, got: str) -> Computed | None:
         """Return the output that comes about so; None if the model has no such one."""
