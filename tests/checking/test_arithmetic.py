@@ -107,6 +107,21 @@ def test_an_address_that_nobody_checks(row: str) -> None:
     assert words == expected.split()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "count", "is_unknown"),
+    [("int32", 64, True), ("int32", 65, False), ("int8", 64, False)],
+)
+def test_an_index_of_a_short_vector_of_integers(
+    dtype: str, count: int, is_unknown: bool
+) -> None:
+    rules = {"Gather": {"outside": "zero", "outside_short": "address"}}
+    data = np.ones(count, dtype)
+    found = of_node("Gather", [0, count, -1], {"gathers": rules}, data)
+    assert found.is_unknown.tolist() == [False, is_unknown, False]
+    column = of_node("Gather", [[0], [count]], {"gathers": rules}, data)
+    assert column.output.ravel().tolist() == [1, 0]
+
+
 def test_an_index_may_count_from_the_end_and_still_be_outside() -> None:
     rules = {"GatherND": {"outside": "address"}}
     found = of_node("GatherND", [[1, -6], [0, 5]], {"gathers": rules})
@@ -208,6 +223,33 @@ def test_an_operand_that_where_does_not_broadcast() -> None:
     known = found.output.ravel()[~found.is_unknown.ravel()]
     assert known.tolist() == [1, -2, 8, 98, 6, 96]
     assert found.is_unknown.ravel().tolist() == [False] * 4 + [True] * 2 + [False] * 2
+
+
+@pytest.mark.parametrize(("dtype", "low"), [("float32", 0), ("int32", 1)])
+def test_a_where_is_computed_as_the_comparison_before_it(dtype: str, low: int) -> None:
+    nodes = [
+        helper.make_node("Less", ["a", "b"], ["is_less"]),
+        helper.make_node("Where", ["is_less", "words", "words"], ["y"]),
+    ]
+    element_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    of_type = (element_type, element_type, onnx.TensorProto.INT32)
+    graph = helper.make_graph(
+        nodes,
+        "a graph",
+        [
+            helper.make_tensor_value_info(name, each, [2])
+            for name, each in zip(("a", "b", "words"), of_type, strict=True)
+        ],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [2])],
+    )
+    zeros = np.zeros(2, dtype)
+    words = np.array([2**24 + 1, 2**31 - 1], np.int32)
+    inputs = {"a": zeros, "b": zeros, "words": words}
+    model = helper.make_model(graph).SerializeToString()
+    found = computed(model, inputs, Arithmetic(where_as_compared=True)).output
+    # Measured with OpenVINO 2026.4.1, which computes a comparison and its Where in one.
+    greatest = 2**31 - 1 if low else -(2**31)
+    assert found.tolist() == [2**24 + low, greatest]
 
 
 def test_an_output_may_have_the_type_in_which_it_is_held() -> None:
