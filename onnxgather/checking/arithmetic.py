@@ -101,8 +101,9 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     in_float32: frozenset[str] = frozenset()
     """The operators that compute integers in FLOAT32. A number that INT32 does not hold
     becomes its least. `Mul` is that of addresses, too, whose sum then is INT32."""
-    where_as_compared: bool = False
-    """Whether Where computes integers in FLOAT32 if its condition compares FLOAT32."""
+    joins_where: bool = False
+    """Whether Where computes integers in FLOAT32 where its condition compares an input
+    of the model that is cast to FLOAT32, as it is joined with the comparison."""
     where_reads_on: bool = False
     """Whether Where reads an operand of another shape than its output from the start
     on, and memory outside after its end, and does not broadcast it."""
@@ -174,7 +175,7 @@ def computed(
     """
     graph = onnx.load_model_from_string(model).graph
     first, *others = [
-        _output(graph, inputs, _Machine(arithmetic, pattern, {}))
+        _output(graph, inputs, _Machine(arithmetic, pattern, set()))
         for pattern in _PATTERNS
     ]
     bits = f"V{first.itemsize}"
@@ -189,8 +190,8 @@ class _Machine(NamedTuple):
 
     arithmetic: Arithmetic
     pattern: int
-    compared: dict[str, str]
-    """The data types that comparisons compared, by the names of their outputs."""
+    compared: set[str]
+    """The names of inputs that are cast to FLOAT32, and of their comparisons."""
 
     def input(self, array: Array, *, are_indices: bool) -> Array:
         """Return an input as the machine holds it."""
@@ -285,6 +286,10 @@ def _output(
         # Case: an input that is converted before it is held in another type.
         if machine.arithmetic.casts_inputs_whole and node.op_type == "Cast":
             operands = [inputs.get(node.input[0], operands[0])]
+        # Case: the comparison of an input in FLOAT32.
+        is_of_input = node.op_type == "Cast" and node.input[0] in inputs
+        if is_of_input and _number(node, "to", 0) == onnx.TensorProto.FLOAT:
+            machine.compared.add(node.output[0])
         values[node.output[0]] = _OPERATORS[node.op_type](machine, node, operands)
     (output,) = graph.output
     array = values[output.name]
@@ -317,11 +322,11 @@ def _elementwise(
         condition, *others = operands
         operands = [condition, *[_read_on(machine, each, sizes) for each in others]]
     # Case 4: a Where that is computed in one with the comparison before it.
-    compared = machine.compared.get(node.input[0])
-    is_joined = operator == "Where" and machine.arithmetic.where_as_compared
-    if is_joined and compared == "float32":
+    is_compared = node.input[0] in machine.compared
+    if operator == "Less" and is_compared:
+        machine.compared.add(node.output[0])
+    if operator == "Where" and is_compared and machine.arithmetic.joins_where:
         return machine.in_float32(function, *operands)
-    machine.compared[node.output[0]] = operands[0].dtype.name
     return machine.computed(operator, function, *operands)
 
 

@@ -225,31 +225,22 @@ def test_an_operand_that_where_does_not_broadcast() -> None:
     assert found.is_unknown.ravel().tolist() == [False] * 4 + [True] * 2 + [False] * 2
 
 
-@pytest.mark.parametrize(("dtype", "low"), [("float32", 0), ("int32", 1)])
-def test_a_where_is_computed_as_the_comparison_before_it(dtype: str, low: int) -> None:
-    nodes = [
-        helper.make_node("Less", ["a", "b"], ["is_less"]),
-        helper.make_node("Where", ["is_less", "words", "words"], ["y"]),
-    ]
-    element_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    of_type = (element_type, element_type, onnx.TensorProto.INT32)
-    graph = helper.make_graph(
-        nodes,
-        "a graph",
-        [
-            helper.make_tensor_value_info(name, each, [2])
-            for name, each in zip(("a", "b", "words"), of_type, strict=True)
-        ],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [2])],
+@pytest.mark.parametrize(("joins", "word"), [(True, -(2**31)), (False, 2**31 - 1)])
+def test_a_where_that_is_joined_with_the_comparison_of_an_input(
+    joins: bool, word: int
+) -> None:
+    desc = descriptor("GATHER_ELEMENTS: FLOAT32 5, INT64 2, FLOAT32 2, 0")
+    data = np.arange(5, dtype=np.float32)
+    indices = np.array([2**31 - 1, 1])
+    question = question_of(
+        DescriptorCase("a", desc, data, indices, "directml"), "portable"
     )
-    zeros = np.zeros(2, dtype)
-    words = np.array([2**24 + 1, 2**31 - 1], np.int32)
-    inputs = {"a": zeros, "b": zeros, "words": words}
-    model = helper.make_model(graph).SerializeToString()
-    found = computed(model, inputs, Arithmetic(where_as_compared=True)).output
-    # Measured with OpenVINO 2026.4.1, which computes a comparison and its Where in one.
-    greatest = 2**31 - 1 if low else -(2**31)
-    assert found.tolist() == [2**24 + low, greatest]
+    rule = {"outside": "modulo"}
+    row = {"holds": {"uint32": "int32"}, "joins_where": joins}
+    arithmetic = msgspec.convert(row | {"gathers": {"Gather": rule}}, Arithmetic)
+    found = computed(question.model, question.inputs, arithmetic)
+    # The last offset is the greatest that is read, and an offset may be negative.
+    assert found.output.tolist() == [data[min(word, 4) % 5], 1]
 
 
 def test_an_output_may_have_the_type_in_which_it_is_held() -> None:
