@@ -58,6 +58,10 @@ class GatherRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end."""
     beyond: Literal["anything", "zero"] = "anything"
     """What is read at an address that is outside the tensor."""
+    outside_short: Outside | None = None
+    """What an index out of range gives where data and indices have at most one
+    dimension and 64 elements, and data are integers of 16 or 32 bits; None means as
+    elsewhere."""
     index_type: str | None = None
     """The type in which it reads the indices, by numpy's name; None is their own."""
     batches_by_indices: bool = False
@@ -97,6 +101,9 @@ class Arithmetic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     in_float32: frozenset[str] = frozenset()
     """The operators that compute integers in FLOAT32. A number that INT32 does not hold
     becomes its least. `Mul` is that of addresses, too, whose sum then is INT32."""
+    joins_where: bool = False
+    """Whether Where computes integers in FLOAT32 where its condition compares an input
+    of the model that is cast to FLOAT32, as it is joined with the comparison."""
     where_reads_on: bool = False
     """Whether Where reads an operand of another shape than its output from the start
     on, and memory outside after its end, and does not broadcast it."""
@@ -168,7 +175,8 @@ def computed(
     """
     graph = onnx.load_model_from_string(model).graph
     first, *others = [
-        _output(graph, inputs, _Machine(arithmetic, pattern)) for pattern in _PATTERNS
+        _output(graph, inputs, _Machine(arithmetic, pattern, set()))
+        for pattern in _PATTERNS
     ]
     bits = f"V{first.itemsize}"
     is_unknown = np.zeros(first.shape, bool)
@@ -182,6 +190,8 @@ class _Machine(NamedTuple):
 
     arithmetic: Arithmetic
     pattern: int
+    compared: set[str]
+    """The names of inputs that are cast to FLOAT32, and of their comparisons."""
 
     def input(self, array: Array, *, are_indices: bool) -> Array:
         """Return an input as the machine holds it."""
@@ -200,15 +210,20 @@ class _Machine(NamedTuple):
         self, operator: str, function: Callable[..., Any], *operands: Array
     ) -> Array:
         """Return what a function computes of operands in place of an operator."""
-        dtype = operands[0].dtype
         with np.errstate(all="ignore"):
-            is_exact = operator not in self.arithmetic.in_float32
-            if is_exact or dtype.kind not in "iu":
+            if operator not in self.arithmetic.in_float32:
                 return function(*operands)
-            floats = function(*[operand.astype(np.float32) for operand in operands])
-            least = np.iinfo(np.int32).min
-            is_held = (floats >= least) & (floats < -float(least))
-            return np.where(is_held, floats, least).astype(dtype)
+            return self.in_float32(function, *operands)
+
+    def in_float32(self, function: Callable[..., Any], *operands: Array) -> Array:
+        """Return what a function computes, which computes integers in FLOAT32."""
+        dtype = operands[-1].dtype
+        if dtype.kind not in "iu":
+            return function(*operands)
+        floats = function(*[operand.astype(np.float32) for operand in operands])
+        least = np.iinfo(np.int32).min
+        is_held = (floats >= least) & (floats < -float(least))
+        return np.where(is_held, floats, least).astype(dtype)
 
     def held(self, array: Array, dtype: np.dtype[Any], how: Conversion) -> Array:
         """Return an array in the type in which a type is held.
@@ -271,6 +286,10 @@ def _output(
         # Case: an input that is converted before it is held in another type.
         if machine.arithmetic.casts_inputs_whole and node.op_type == "Cast":
             operands = [inputs.get(node.input[0], operands[0])]
+        # Case: the comparison of an input in FLOAT32.
+        is_of_input = node.op_type == "Cast" and node.input[0] in inputs
+        if is_of_input and _number(node, "to", 0) == onnx.TensorProto.FLOAT:
+            machine.compared.add(node.output[0])
         values[node.output[0]] = _OPERATORS[node.op_type](machine, node, operands)
     (output,) = graph.output
     array = values[output.name]
@@ -302,6 +321,12 @@ def _elementwise(
         sizes = np.broadcast_shapes(*[operand.shape for operand in operands])
         condition, *others = operands
         operands = [condition, *[_read_on(machine, each, sizes) for each in others]]
+    # Case 4: a Where that is computed in one with the comparison before it.
+    is_compared = node.input[0] in machine.compared
+    if operator == "Less" and is_compared:
+        machine.compared.add(node.output[0])
+    if operator == "Where" and is_compared and machine.arithmetic.joins_where:
+        return machine.in_float32(function, *operands)
     return machine.computed(operator, function, *operands)
 
 
@@ -497,7 +522,10 @@ def _read(
             index = np.where(index < 0, index + size, index)
             is_negative = np.zeros(index.shape, bool)
         is_outside = ((index < 0) | (index >= size)) & ~is_negative
-        for chosen, how in ((is_negative, rule.negative), (is_outside, rule.outside)):
+        outside = rule.outside
+        if rule.outside_short is not None and _is_short(data, values):
+            outside = rule.outside_short
+        for chosen, how in ((is_negative, rule.negative), (is_outside, outside)):
             if how == "refused" and chosen.any():
                 raise IndexError("the runtime refuses the index")
             if how == "zero":
@@ -519,6 +547,13 @@ def _read(
         is_zero |= is_beyond
     output = np.where(is_beyond, beyond, output)
     return np.where(is_zero, zero, output)
+
+
+def _is_short(data: Array, indices: Array) -> bool:
+    """Return whether `GatherRule.outside_short` is about data and indices."""
+    is_of_integers = data.dtype.kind in "iu" and data.itemsize > 1
+    are_vectors = all(each.ndim <= 1 and each.size <= 64 for each in (data, indices))
+    return is_of_integers and are_vectors
 
 
 def _modulo(index: Array, size: int) -> Array:

@@ -107,6 +107,21 @@ def test_an_address_that_nobody_checks(row: str) -> None:
     assert words == expected.split()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "count", "is_unknown"),
+    [("int32", 64, True), ("int32", 65, False), ("int8", 64, False)],
+)
+def test_an_index_of_a_short_vector_of_integers(
+    dtype: str, count: int, is_unknown: bool
+) -> None:
+    rules = {"Gather": {"outside": "zero", "outside_short": "address"}}
+    data = np.ones(count, dtype)
+    found = of_node("Gather", [0, count, -1], {"gathers": rules}, data)
+    assert found.is_unknown.tolist() == [False, is_unknown, False]
+    column = of_node("Gather", [[0], [count]], {"gathers": rules}, data)
+    assert column.output.ravel().tolist() == [1, 0]
+
+
 def test_an_index_may_count_from_the_end_and_still_be_outside() -> None:
     rules = {"GatherND": {"outside": "address"}}
     found = of_node("GatherND", [[1, -6], [0, 5]], {"gathers": rules})
@@ -208,6 +223,24 @@ def test_an_operand_that_where_does_not_broadcast() -> None:
     known = found.output.ravel()[~found.is_unknown.ravel()]
     assert known.tolist() == [1, -2, 8, 98, 6, 96]
     assert found.is_unknown.ravel().tolist() == [False] * 4 + [True] * 2 + [False] * 2
+
+
+@pytest.mark.parametrize(("joins", "word"), [(True, -(2**31)), (False, 2**31 - 1)])
+def test_a_where_that_is_joined_with_the_comparison_of_an_input(
+    joins: bool, word: int
+) -> None:
+    desc = descriptor("GATHER_ELEMENTS: FLOAT32 5, INT64 2, FLOAT32 2, 0")
+    data = np.arange(5, dtype=np.float32)
+    indices = np.array([2**31 - 1, 1])
+    question = question_of(
+        DescriptorCase("a", desc, data, indices, "directml"), "portable"
+    )
+    rule = {"outside": "modulo"}
+    row = {"holds": {"uint32": "int32"}, "joins_where": joins}
+    arithmetic = msgspec.convert(row | {"gathers": {"Gather": rule}}, Arithmetic)
+    found = computed(question.model, question.inputs, arithmetic)
+    # The last offset is the greatest that is read, and an offset may be negative.
+    assert found.output.tolist() == [data[min(word, 4) % 5], 1]
 
 
 def test_an_output_may_have_the_type_in_which_it_is_held() -> None:

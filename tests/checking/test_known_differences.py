@@ -163,6 +163,12 @@ def test_a_right_case_that_hides_the_difference_is_not_fixed() -> None:
     assert with_fixed([passed])[0].results[0].state == "PASS"
 
 
+def test_a_refusal_hides_that_elements_are_wrong() -> None:
+    entry = known_with(cases=[{}], found=[{"kind": "elements", "got": "zero"}])
+    refused = result(case(0, 7), REFUSED, known=(entry,))
+    assert with_fixed([refused])[0].results[0].state == "PASS"
+
+
 def test_a_known_difference_that_sometimes_passes_is_no_finding() -> None:
     sometimes = structs.replace(KNOWN, sometimes=True)
     assert only(case(0, 7), REFUSED, known=(sometimes,)).state == "PASS"
