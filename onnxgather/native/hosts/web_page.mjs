@@ -127,11 +127,12 @@ async function watch(ort) {
   });
 }
 
-// WebAssembly that has trapped answers nothing any more; a device that is lost tells so just after.
+// WebAssembly that has trapped answers nothing any more; a device that is lost tells so just after. A GPU
+// device that throws within a run leaves the module there, where it opens no other session.
 async function failed(error) {
-  if (error instanceof WebAssembly.RuntimeError || /\bAborted\(/.test(String(error))) {
-    await end(`the WebAssembly module ended: ${line(error)}`);
-  }
+  const hasTrapped = error instanceof WebAssembly.RuntimeError || /\bAborted\(/.test(String(error));
+  const isLeft = error instanceof TypeError && /'GPUDevice'/.test(error.message);
+  if (hasTrapped || isLeft) await end(`the WebAssembly module ended: ${line(error)}`);
   if (watched) await new Promise((done) => setTimeout(done, 20));
   await ending;
   return line(error);

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -186,7 +185,9 @@ class TestLive:
     def test_a_part_of_the_corpus_and_random_cases_give_the_reference_s_bytes(
         self,
     ) -> None:
-        cases = [*islice(built_in_cases(), 0, None, 12)]
+        # Texts and other types that DirectML lacks are given to this environment alone.
+        cases = [case for case in built_in_cases() if not case.name.startswith("onnx/")]
+        cases = cases[::12]
         for policy in POLICIES:
             cases += random_cases(20, 1, policy)
         here, *lanes = open_lanes(["cpu", *LANES])

@@ -144,7 +144,8 @@ def test_it_prints_what_dxdispatch_prints(program: Path, tmp_path: Path) -> None
     found = outcome(
         "run", str(program), "--provider", "webgpu", "--output-folder", str(tmp_path)
     )
-    assert found == (0, program.with_suffix(".txt").read_text(), "")
+    # a slow start is told
+    assert found[:2] == (0, program.with_suffix(".txt").read_text())
 
 
 @pytest.mark.slow
@@ -236,5 +237,6 @@ def test_a_host_of_its_shared_library_answers_as_python_does() -> None:
 @pytest.mark.slow
 @live
 def test_a_part_of_the_corpus_has_nothing_new() -> None:
-    code, out, _ = outcome("check --corpus --shard 1/40 --lanes webgpu")
-    assert (code, "No new differences" in out) == (0, True)
+    options = "--shard", "1/40", "--lanes", "webgpu", "--require", "webgpu"
+    code, out, _ = outcome("check --corpus", *options)
+    assert code == 0, out
