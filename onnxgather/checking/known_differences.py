@@ -246,7 +246,7 @@ class Known(
         Some cases hide the difference, such as zeros in data of zeros.
         """
         for pattern in self.found:
-            if pattern.got is None or returned.must_be_wrong(pattern.got):
+            if pattern.got is None or returned.must_be_wrong(pattern):
                 return True
         return False
 
@@ -352,13 +352,18 @@ class LaneOutput:
         wrong = self.predicted(pattern.got)
         return wrong is not None and wrong.is_that_of(self._output)
 
-    def must_be_wrong(self, got: str) -> bool:
-        """Return whether an output that comes about so is wrong."""
-        wrong = self.predicted(got)
+    def must_be_wrong(self, pattern: ResultPattern) -> bool:
+        """Return whether an output is wrong that comes about as a pattern says."""
+        wrong = None
+        if pattern.got is not None:
+            wrong = self.predicted(pattern.got)
         if wrong is None or isinstance(self._case, CaseResult):
             return False
         expected = self._case.expected()
-        return isinstance(expected, str) or not wrong.is_that_of(expected)
+        if isinstance(expected, str):
+            return pattern.kind is ResultKind.NOT_REFUSED
+        is_right = wrong.is_that_of(expected)
+        return pattern.kind is not ResultKind.NOT_REFUSED and not is_right
 
     def predicted(self, got: str) -> Computed | None:
         """Return the output that comes about so; None if the model has no such one."""

@@ -472,7 +472,7 @@ def predicted(
         if not known.is_about(each, lane, gathers):
             continue
         returned = LaneOutput(each, lane, None)
-        if not returned.must_be_wrong(pattern.got):
+        if not returned.must_be_wrong(pattern):
             continue
         found = returned.predicted(pattern.got)
         assert found is not None
