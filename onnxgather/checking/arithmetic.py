@@ -373,7 +373,11 @@ def _expand(_: _Machine, __: onnx.NodeProto, operands: Sequence[Array]) -> Array
 
 
 def _concat(_: _Machine, node: onnx.NodeProto, operands: Sequence[Array]) -> Array:
-    return np.concatenate(operands, _number(node, "axis", 0))
+    # Case: padding, held in another type than the data.
+    dtype = operands[0].dtype
+    return np.concatenate(
+        operands, _number(node, "axis", 0), dtype=dtype, casting="unsafe"
+    )
 
 
 def _reduce_sum(

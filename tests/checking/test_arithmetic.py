@@ -243,6 +243,20 @@ def test_a_where_that_is_joined_with_the_comparison_of_an_input(
     assert found.output.tolist() == [data[min(word, 4) % 5], 1]
 
 
+def test_padding_that_is_held_in_another_type_than_the_data() -> None:
+    data = np.array([2**63 + 1, 2**63 + 3], np.uint64)
+    padding = numpy_helper.from_array(np.zeros(1, np.uint64), "padding")
+    node = helper.make_node("Concat", ["data", "padding"], ["y"], axis=0)
+    kind = onnx.TensorProto.UINT64
+    given = helper.make_tensor_value_info("data", kind, [2])
+    output = helper.make_tensor_value_info("y", kind, [3])
+    graph = helper.make_graph([node], "g", [given], [output], [padding])
+    model = helper.make_model(graph).SerializeToString()
+    row = Arithmetic(holds={"uint64": "int32"}, holds_data=False)
+    found = computed(model, {"data": data}, row).output
+    assert found.tolist() == [2**63 + 1, 2**63 + 3, 0]
+
+
 def test_an_output_may_have_the_type_in_which_it_is_held() -> None:
     row = {"returns": {"float16": "float32"}}
     found = of_node("Gather", [1], row, np.array([1, 2], np.float16))
