@@ -218,6 +218,9 @@ class Adapter:
         dtype = array.dtype
         if dtype.hasobject:
             return all(isinstance(text, str) for text in array.flat)
+        # Case: numpy's longdouble, which ONNX lacks.
+        if dtype.char in "gG":
+            return False
         return dtype.kind in "biufc" or dtype.name in self._frames.ONNX_NUMBERS
 
     def _is_not_given(self, error: Exception) -> bool:

@@ -215,6 +215,8 @@ def _array_of(content: bytes, data_type: np.dtype[Any]) -> Array:
         bare = np.dtype(f"V{data_type.itemsize}")
         is_bare = data_type.kind == "V" and dtype == bare
         is_known = is_bare or dtype.kind in "biufcU"
+        # Case: numpy's longdouble, which ONNX lacks.
+        is_known = is_known and dtype.char not in "gG"
         if not is_known or min(shape, default=0) < 0:
             raise ValueError(f"its type is {dtype} {[*shape]}")
         # numpy would make the array of a header before it reads the elements.
