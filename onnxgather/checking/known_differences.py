@@ -285,8 +285,6 @@ INDEX_VALUES: Mapping[str, tuple[int, int]] = {
     "beyond 2^24": (2**24 + 1, 2**64),
     "beyond INT32": (2**31, 2**64),
     "below INT32": (-(2**63), -(2**31) - 1),
-    "beyond UINT32": (2**32, 2**64),
-    "beyond INT64": (2**63, 2**64),
 }
 """What an entry may say of the indices, with the least and the greatest such value."""
 
