@@ -656,7 +656,7 @@ class TestWriteKnown:
         succeed(f"{asked} --known known.json")
 
     def test_a_known_difference_is_out_of_date_in_the_whole_alone(self) -> None:
-        entry = {
+        entry: dict[str, Any] = {
             "provider": "CPUExecutionProvider",
             "versions": ">=1",
             "cases": [{}],
