@@ -19,6 +19,7 @@ import onnx
 from onnx import numpy_helper
 
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.strides import packed_strides
 
 Conversion = Literal["low-bits", "nearest", "bytes"]
 """What becomes of numbers in a narrower type.
@@ -193,6 +194,12 @@ class _Machine(NamedTuple):
     compared: set[str]
     """The names of inputs that are cast to FLOAT32, and of their comparisons."""
 
+    def memory(self, dtype: np.dtype[Any]) -> Array:
+        """Return an element of memory outside a tensor; of texts, a sign."""
+        if dtype.kind == "O":
+            return np.array([chr(self.pattern)], dtype)
+        return np.frombuffer(bytes([self.pattern] * dtype.itemsize), dtype)
+
     def input(self, array: Array, *, are_indices: bool) -> Array:
         """Return an input as the machine holds it."""
         arithmetic = self.arithmetic
@@ -335,8 +342,7 @@ def _read_on(machine: _Machine, array: Array, sizes: Sequence[int]) -> Array:
     count = math.prod(sizes)
     if array.size in (1, count):
         return array
-    beyond = np.frombuffer(bytes([machine.pattern] * array.itemsize), array.dtype)
-    padding = np.repeat(beyond, count - array.size)
+    padding = np.repeat(machine.memory(array.dtype), count - array.size)
     return np.concatenate([array.ravel(), padding]).reshape(sizes)
 
 
@@ -408,18 +414,16 @@ def _gather(
     axis = _number(node, "axis", 0) % data.ndim
     # The output has the sizes of the indices in place of the axis.
     sizes = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
-    strides = _strides(data.shape)
-    grid = np.indices(sizes, np.int64)
-    others = [*grid[:axis], *grid[axis + indices.ndim :]]
-    other_strides = [*strides[:axis], *strides[axis + 1 :]]
-    base = _offsets(others, other_strides, sizes)
-    position = tuple(grid[axis : axis + indices.ndim])
-    coordinates = np.broadcast_to(indices[position], sizes)
+    strides = packed_strides(data.shape)
+    before = strides[:axis]
+    behind = strides[axis + 1 :]
+    of_indices = [0] * indices.ndim
+    base = _offsets(sizes, [*before, *of_indices, *behind])
+    coordinates = indices.reshape(indices.shape + (1,) * len(behind))
     output = _read(machine, node, data, base, [(coordinates, axis)])
     if machine.arithmetic.copies_first_text and data.dtype.kind == "O":
         # The elements of a slice stand behind the axis.
-        behind = list[Array](grid[axis + indices.ndim :])
-        place = _offsets(behind, strides[axis + 1 :], sizes)
+        place = _offsets(sizes, [*[0] * axis, *of_indices, *behind])
         return np.where(place == 0, output, np.array("", object))
     return output
 
@@ -429,11 +433,8 @@ def _gather_elements(
 ) -> Array:
     data, indices = operands
     axis = _number(node, "axis", 0) % data.ndim
-    strides = _strides(data.shape)
-    grid = list[Array](np.indices(indices.shape, np.int64))
-    del grid[axis]
-    other_strides = [*strides[:axis], *strides[axis + 1 :]]
-    base = _offsets(grid, other_strides, indices.shape)
+    strides = packed_strides(data.shape)
+    base = _offsets(indices.shape, [*strides[:axis], 0, *strides[axis + 1 :]])
     return _read(machine, node, data, base, [(indices, axis)])
 
 
@@ -446,40 +447,30 @@ def _gather_nd(
     rows = indices.shape[:-1]
     sizes = (*rows, *data.shape[batches + length :])
     rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
-    strides = _strides(data.shape)
-    grid = list[Array](np.indices(sizes, np.int64))
+    strides = packed_strides(data.shape)
+    behind = strides[batches + length :]
+    base = _offsets(sizes, [*[0] * len(rows), *behind])
     counted = rows if rule.batches_by_indices else data.shape
-    batch = _offsets(grid[:batches], _strides(counted[:batches]), sizes)
-    base = _offsets(grid[len(rows) :], strides[batches + length :], sizes)
+    of_batches = packed_strides(counted[:batches])[:batches]
+    batch = _offsets(sizes, [*of_batches, *[0] * (len(sizes) - batches)])
     each = np.zeros(sizes, indices.dtype)
     if rule.adds_batch_to_each:
         chosen = math.prod(data.shape[batches : batches + length])
         each = (batch * chosen).astype(indices.dtype)
     else:
         base += batch * math.prod(data.shape[batches:])
-    position = tuple(grid[: len(rows)])
     coordinates: list[tuple[Array, int]] = []
     for place in range(length):
-        coordinate = np.broadcast_to(indices[..., place][position], sizes)
+        coordinate = indices[..., place].reshape(rows + (1,) * len(behind))
         coordinates.append((coordinate + each, batches + place))
     return _read(machine, node, data, base, coordinates)
 
 
-def _strides(sizes: Sequence[int]) -> list[int]:
-    """Return how many elements lie between neighbours along each axis."""
-    strides = [1]
-    for size in reversed(sizes[1:]):
-        strides.insert(0, strides[0] * size)
-    return strides[: len(sizes)]
-
-
-def _offsets(
-    grid: Sequence[Array], strides: Sequence[int], sizes: Sequence[int]
-) -> Array:
+def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> Array:
     """Return the offsets of the elements of an output, but for those of the indices."""
     offsets = np.zeros(sizes, np.int64)
-    for coordinates, stride in zip(grid, strides, strict=True):
-        offsets += coordinates * stride
+    for along, stride in zip(np.indices(sizes), strides, strict=True):
+        offsets += along * stride
     return offsets
 
 
@@ -499,21 +490,8 @@ def _read(
         base: The offset of each element of the output, without the indices.
         coordinates: The indices of each element, each with the axis that it counts.
     """
-    # Outside the tensor, a truth value may have any byte.
-    if data.dtype.kind == "b":
-        bits = data.view(np.uint8)
-        return _read(machine, node, bits, base, coordinates).view(data.dtype)
-    # Texts are read by their places. Outside the tensor they are a sign.
-    if data.dtype.kind == "O":
-        numbers = np.arange(data.size).reshape(data.shape) + 1
-        places = _read(machine, node, numbers, base, coordinates)
-        texts = np.array(["", *data.flat, chr(machine.pattern)], object)
-        is_outside = (places < 0) | (places > data.size)
-        chosen = np.where(is_outside, data.size + 1, places)
-        # numpy makes the text of a scalar no array.
-        return np.asarray(texts[chosen], object)
     rule = machine.arithmetic.gathers.get(node.op_type, AS_ONNX_SAYS)
-    strides = _strides(data.shape)
+    strides = packed_strides(data.shape)
     offsets = base.copy()
     is_zero = np.zeros(base.shape, bool)
     for values, axis in coordinates:
@@ -542,15 +520,15 @@ def _read(
     if "Mul" in machine.arithmetic.in_float32:
         offsets = offsets.astype(np.int32)
     is_beyond = (offsets < 0) | (offsets >= data.size)
-    zero = np.zeros((), data.dtype)
-    # The last element is for what lies outside, as the data may have none.
-    source = np.append(data.reshape(-1), zero)
-    output = source[np.where(is_beyond, data.size, offsets)]
-    beyond = np.frombuffer(bytes([machine.pattern] * data.itemsize), data.dtype)[0]
     if rule.beyond == "zero":
         is_zero |= is_beyond
-    output = np.where(is_beyond, beyond, output)
-    return np.where(is_zero, zero, output)
+    # Two elements behind the data are for what lies outside, and for zero.
+    zero = np.array("" if data.dtype.kind == "O" else 0, data.dtype)
+    source = [data.ravel(), machine.memory(data.dtype), zero.reshape(1)]
+    offsets = np.where(is_beyond, data.size, offsets)
+    offsets = np.where(is_zero, data.size + 1, offsets)
+    # numpy makes the text of a scalar no array.
+    return np.asarray(np.concatenate(source)[offsets], data.dtype)
 
 
 def _is_short(data: Array, indices: Array) -> bool:

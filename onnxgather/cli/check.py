@@ -91,10 +91,16 @@ class Reporting:
             before: The known differences that were in the file of --write-known.
             libraries: As of `without_paths`.
         """
+        from onnxgather.checking.known_differences import with_fixed
         from onnxgather.checking.report import without_paths
 
+        cases = report.cases
+        # Case: no shard, whose known differences may explain cases of another shard.
+        if self.choice.shard_text is None:
+            cases = with_fixed(cases)
         report = msgspec.structs.replace(
             report,
+            cases=cases,
             unusable=[str(error) for _, error in batch.failures],
             shard=self.choice.shard_text,
             no_known=bool(self.known.no_known),

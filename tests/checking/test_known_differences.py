@@ -94,7 +94,7 @@ no memory | {"kind": "failed", "message": "*Stub*"} | ERROR
 second row twice | {"kind": "elements", "output": ["0123456789abcdef"]} | DIFF
 second row twice | {"kind": "elements", "output": ["DIGEST"]} | KNOWN
 second row twice | {"kind": "elements", "got": "zero"} | DIFF
-second row twice | {"kind": "elements", "got": "quiet"} | DIFF
+second row twice | {"kind": "elements", "got": "opencv"} | DIFF
 """
 """Answers, what an entry says of them, and what becomes of them. The message is that of
 the provider, and not of the lane."""

@@ -655,6 +655,22 @@ class TestWriteKnown:
         ]
         succeed(f"{asked} --known known.json")
 
+    def test_a_known_difference_is_out_of_date_in_the_whole_alone(self) -> None:
+        entry: dict[str, Any] = {
+            "provider": "CPUExecutionProvider",
+            "versions": ">=1",
+            "cases": [{}],
+            "found": [{"kind": "failed"}],
+            "reason": "It fails.",
+            "link": "none",
+        }
+        write_json("known.json", [entry])
+        asked = "check --random 2 --lanes cpu --known known.json"
+        succeed(f"{asked} --shard 1/2 --json=1.json")
+        succeed(f"{asked} --shard 2/2 --json=2.json")
+        assert call("report merge 1.json 2.json").exit_code == 1
+        assert call(asked).exit_code == 1
+
     def test_a_required_lane_that_does_not_start_is_no_known_difference(self) -> None:
         asked = f"check {program('x.json')} --lanes {XYZ} --require {XYZ}"
         assert call(f"{asked} --write-known known.json").exit_code == 3

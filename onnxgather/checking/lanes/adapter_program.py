@@ -218,7 +218,10 @@ class Adapter:
         dtype = array.dtype
         if dtype.hasobject:
             return all(isinstance(text, str) for text in array.flat)
-        return dtype.kind in "biufc" or dtype.name in self._frames.ONNX_NUMBERS
+        # The types of ml_dtypes come first, as one has the sign of numpy's longdouble.
+        if dtype.name in self._frames.ONNX_NUMBERS:
+            return True
+        return dtype.kind in "biufc" and dtype.char not in "gG"
 
     def _is_not_given(self, error: Exception) -> bool:
         """Return whether an error says that the adapter cannot pass the case on.

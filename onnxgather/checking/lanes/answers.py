@@ -214,7 +214,9 @@ def _array_of(content: bytes, data_type: np.dtype[Any]) -> Array:
         size = len(content) - stream.tell()
         bare = np.dtype(f"V{data_type.itemsize}")
         is_bare = data_type.kind == "V" and dtype == bare
-        is_known = is_bare or dtype.kind in "biufcU"
+        # ONNX lacks numpy's longdouble, whose signs are g and G.
+        is_element = dtype.kind in "biufcU" and dtype.char not in "gG"
+        is_known = is_bare or is_element
         if not is_known or min(shape, default=0) < 0:
             raise ValueError(f"its type is {dtype} {[*shape]}")
         # numpy would make the array of a header before it reads the elements.

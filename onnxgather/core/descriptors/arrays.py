@@ -295,9 +295,13 @@ def brought_in_range(index: Array, sizes: Array) -> Array:
 
 
 def content_of(array: Array) -> bytes:
-    """Return the bytes of the elements; those of texts are a list of JSON."""
+    """Return the bytes of the elements; those of texts are a list of JSON.
+
+    What UTF-8 does not hold is escaped, as no JSON has it.
+    """
     if array.dtype.hasobject:
-        return json.dumps(array.ravel().tolist()).encode()
+        words = [text.encode(errors="backslashreplace").decode() for text in array.flat]
+        return json.dumps(words).encode()
     return array.tobytes()
 
 

@@ -139,6 +139,7 @@ PLANTED = {
     "texts": npy(np.array(["a"])),
     "huge": wrong_header(HUGE),
     "negative": wrong_header(NEGATIVE),
+    "longdouble": npy(expected().astype(np.longdouble)),
     "header": wrong_header("{'descr': ["),
 }
 WHOLE = "ERROR broken: output.npy must be a whole .npy file of numbers or texts"
@@ -174,6 +175,9 @@ huge
 {WHOLE} (it has 0 bytes for
 
 negative
+{WHOLE} (its type is
+
+longdouble
 {WHOLE} (its type is
 
 header

@@ -146,6 +146,9 @@ NO_ANSWER = {
     "gather = lambda data, indices: np.array([b'a', b'b'])": (
         f"OutputTensor as an array of |S1, {NUMBERS}"
     ),
+    "gather = lambda data, indices: data[indices].astype(np.longdouble)": (
+        f"OutputTensor as an array of {np.dtype(np.longdouble)}, {NUMBERS}"
+    ),
     "gather = lambda data, indices: np.broadcast_to(data[:1], 2**30)": (
         "OutputTensor of 4,294,967,296 bytes, and at most 2,147,483,648"
     ),

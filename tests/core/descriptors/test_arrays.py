@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ml_dtypes
+import msgspec
 import numpy as np
 import pytest
 from messages import message_of, rows_of
@@ -441,3 +442,8 @@ def test_elements_of_any_type_differ_by_their_bits(
     second = second.astype(first.dtype).reshape(first.shape)
     assert differing(first, second).tolist() == offsets
     assert (content_of(first) == content_of(second)) == (not offsets)
+
+
+def test_the_bytes_of_texts_are_json_that_utf_8_holds() -> None:
+    content = content_of(np.array(["\ud800", "é"], object))
+    assert msgspec.json.decode(content) == ["\\ud800", "é"]
