@@ -49,8 +49,6 @@ IndexValues = Literal[
     "beyond 2^24",
     "beyond INT32",
     "below INT32",
-    "beyond UINT32",
-    "beyond INT64",
 ]
 """What an entry may say of the values of indices."""
 
@@ -59,8 +57,6 @@ INDEX_VALUES: Mapping[IndexValues, tuple[int, int]] = {
     "beyond 2^24": (2**24 + 1, 2**64),
     "beyond INT32": (2**31, 2**64),
     "below INT32": (-(2**63), -(2**31) - 1),
-    "beyond UINT32": (2**32, 2**64),
-    "beyond INT64": (2**63, 2**64),
 }
 """The least and the greatest such value."""
 
