@@ -223,8 +223,8 @@ $[0].found[0] must have kind
 {"found": [{"kind": "elements", "got": "mine"}]}
 $[0].found[0].got must be one of clamp, error, zero, directml, cpu, directml-provider,
 iree, mnn, onnx, onnx-reference, opencv, openvino, openvino-provider,
-openvino-provider-nearest, openvino-provider-short, quiet, tract, tvm, webgpu, webnn,
-got 'mine'
+openvino-provider-nearest, openvino-provider-short, tract, tract-uint32, tvm, webgpu,
+webnn, got 'mine'
 """
 
 
