@@ -36,6 +36,8 @@ KNOWN = [
     # What fails sometimes alone passes on the first case that the pattern fits.
     if entry.provider == PROVIDERS["directml"].name and not entry.sometimes
     for pattern in entry.cases
+    # A valid case beside one that must be refused is no case of the corpus.
+    if not (pattern.name or "").startswith("beside/")
 ]
 LANES = ("cpu", "directml", "directml-dll")
 
@@ -100,8 +102,9 @@ def test_each_known_difference_of_the_provider_has_a_repro(
     found = make_repro(case, lane, str(tmp_path / "repro"))
     lane.close()
     assert found.shown, found.text
-    # An index out of range must still reach another element.
-    assert found.case.data.size <= (4 if isinstance(case, DescriptorCase) else 1)
+    # An index out of range must still reach another element, and indices that are
+    # smaller than the data need two elements.
+    assert found.case.data.size <= (4 if isinstance(case, DescriptorCase) else 2)
     issue = (tmp_path / "repro" / "ISSUE.md").read_text("utf-8")
     assert issue.startswith("# DmlExecutionProvider r")
     assert "`repro.py` was not tried" in issue
