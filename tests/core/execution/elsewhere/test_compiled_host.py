@@ -22,6 +22,7 @@ from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.lane import AnswerKind
 from onnxgather.checking.lanes.python import model_lane
 from onnxgather.checking.run import check_all
+from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.hosts import (
     cache_folder,
@@ -77,7 +78,10 @@ class TestLibraries:
         assert spec.origin is not None
         (library,) = (Path(spec.origin).parent / "capi").glob("libonnxruntime.so.*")
         (lane,) = open_lanes([], {"cpu@library": str(library)})
-        report = check_all([*built_in_cases()][::40], [lane])
+        # The host takes DirectML's data types alone.
+        part = [*built_in_cases()][::40]
+        cases = [case for case in part if case.data_type in [*TensorDataType]]
+        report = check_all(cases, [lane])
         lane.close()
         (info,) = report.lanes
         version = library.name.removeprefix("libonnxruntime.so.")
@@ -86,7 +90,8 @@ class TestLibraries:
             None,
             None,
         )
-        assert report.counts(0) == {"PASS": 39}
+        assert report.counts(0) == {"PASS": len(cases)}
+        assert len(cases) > 38
 
     @pytest.mark.slow
     def test_a_host_is_compiled_once(self) -> None:
