@@ -69,10 +69,10 @@ static void run_parts(struct call *call) {
         size_t part = call->next++;
         call->running++;
         UNLOCK(&call->lock);
-        int fine = gather_run(call->gather, call->data, call->indices, call->output, part,
-                              call->count);
+        enum gather_end end = gather_run(call->gather, call->data, call->indices, call->output,
+                                         part, call->count);
         LOCK(&call->lock);
-        call->fine &= fine;
+        call->fine &= end != GATHER_STOPPED;
         if (!--call->running) WAKE(&call->done);
     }
 }
@@ -107,7 +107,7 @@ static int run_gather(const struct gather *gather, size_t threads, size_t parts,
                       const void *indices, void *output) {
     struct call *call = parts > 1 ? malloc(sizeof *call) : NULL;
     gather_clear(gather, output);
-    if (!call) return gather_run(gather, data, indices, output, 0, 1);
+    if (!call) return gather_run(gather, data, indices, output, 0, 1) != GATHER_STOPPED;
     *call = (struct call){gather, data, indices, output, .count = parts, .holders = 1, .fine = 1};
     init_lock(call);
     LOCK(&call->lock);
