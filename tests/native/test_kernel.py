@@ -368,7 +368,7 @@ MISTAKES: list[Change] = [
     ),
     ("rows.c", "data += data_step;", ";"),
     ("loops.c", "if (outside && g->policy == GATHER_ZERO)", "if (0)"),
-    ("loops.c", "if (outside && g->policy == GATHER_ERROR) return 0;", ""),
+    ("loops.c", "g->policy == GATHER_ERROR ? GATHER_STOPPED", "0 ? GATHER_STOPPED"),
     ("loops.c", "wrapped < last ? wrapped : last", "wrapped"),
     ("loops.c", "run->offsets[j - before] + step;", "run->offsets[j - before];"),
     ("loops.c", "run->missing[j] = run->missing[j - before];", "run->missing[j] = 0;"),
