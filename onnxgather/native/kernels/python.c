@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "lock.h"
 
 #define TENSORS 3 /* InputTensor, IndicesTensor, OutputTensor */
 #define OUTPUT 2
@@ -24,22 +25,8 @@
 #define RELEASED_BYTES 65536
 
 #ifdef _WIN32
-#include <windows.h>
-typedef SRWLOCK lock;
-typedef CONDITION_VARIABLE condition;
-#define LOCK(l) AcquireSRWLockExclusive(l)
-#define UNLOCK(l) ReleaseSRWLockExclusive(l)
-#define WAIT(c, l) SleepConditionVariableSRW(c, l, INFINITE, 0)
-#define WAKE(c) WakeConditionVariable(c)
 #define THREAD(name, argument) DWORD WINAPI name(LPVOID argument)
 #else
-#include <pthread.h>
-typedef pthread_mutex_t lock;
-typedef pthread_cond_t condition;
-#define LOCK(l) pthread_mutex_lock(l)
-#define UNLOCK(l) pthread_mutex_unlock(l)
-#define WAIT(c, l) pthread_cond_wait(c, l)
-#define WAKE(c) pthread_cond_signal(c)
 #define THREAD(name, argument) void *name(void *argument)
 #endif
 
