@@ -361,7 +361,9 @@ def onnxruntime_with(
     return runtime
 
 
-def add_gather_provider(options: Any, library: str, settings: Mapping[str, str]) -> None:
+def add_gather_provider(
+    options: Any, library: str, settings: Mapping[str, str]
+) -> None:
     """Add onnxgather's own provider to the options of a session, and the CPU's behind.
 
     Args:
