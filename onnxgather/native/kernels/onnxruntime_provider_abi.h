@@ -69,6 +69,7 @@ ORT_FUNCTION(351, OrtStatus *, Node_GetDomain, const OrtNode *node, const char *
 ORT_FUNCTION(353, OrtStatus *, Node_GetNumInputs, const OrtNode *node, size_t *count)
 ORT_FUNCTION(354, OrtStatus *, Node_GetInputs, const OrtNode *node, const OrtValueInfo **values,
              size_t count)
+ORT_FUNCTION(390, bool, TensorTypeAndShape_HasShape, const OrtTensorInfo *info)
 
 ORT_FUNCTION(0, OrtStatus *, EpCreateEpDevice, OrtEpFactory *factory,
              const OrtHardwareDevice *device, const OrtKeyValuePairs *metadata,

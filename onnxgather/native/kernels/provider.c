@@ -201,7 +201,9 @@ static int is_static(const OrtApi *api, const OrtKernelInfo *info, size_t index)
     size_t rank;
     int good = 0;
     if (!succeeds(api, ORT(api, KernelInfo_GetInputTypeInfo)(info, index, &type))) return 0;
+    /* A tensor of an unknown rank has no dimensions, as a scalar has none. */
     if (succeeds(api, ORT(api, CastTypeInfoToTensorInfo)(type, &tensor)) && tensor &&
+        ORT(api, TensorTypeAndShape_HasShape)(tensor) &&
         succeeds(api, ORT(api, GetDimensionsCount)(tensor, &rank)) && rank <= MOST_RANK &&
         succeeds(api, ORT(api, GetDimensions)(tensor, sizes, rank))) {
         good = 1;
