@@ -47,7 +47,7 @@ STREAMED = ("loops.c", "used > STREAMED_BYTES", "1")
 MISTAKES = [
     ("check.c", *change)
     for change in (
-        ("sizes[k] > LARGEST / *result", "0"),
+        ("sizes[k] > GATHER_LARGEST / *result", "0"),
         ("sizes[k] < 1 || sizes[k] >", "sizes[k] >"),
         (
             "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;",
@@ -57,7 +57,7 @@ MISTAKES = [
         ("g->loop_count > GATHER_MOST_LOOPS", "0"),
         ("g->tuple_size > GATHER_MOST_LOOPS", "0"),
         ("if (g->indices_rank > GATHER_MOST_LOOPS)", "if (0)"),
-        ("g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST", "0"),
+        ("g->axis_sizes[k] < 1 || g->axis_sizes[k] > GATHER_LARGEST", "0"),
         ("indices > elements * g->tuple_size", "0"),
         ("g->indices_sizes[g->indices_rank - 1] != g->tuple_size)", "0)"),
         ("if (!reaches(g->axis_sizes,", "if (0 && !reaches(g->axis_sizes,"),
