@@ -120,8 +120,10 @@ static OrtStatus *run_empty(const struct kernel *kernel, const struct onnx_node 
     /* Case: the data are empty, and the output is not. So each of its elements has an index out of
        range, and there is none to clamp it to. */
     const size_t bytes = run->gather->output_count * run->gather->element_size;
+    struct outside outside;
     if (bytes) memset(run->output, 0, bytes);
-    return end_outside(kernel, node, run);
+    onnx_node_outside(node, run->gather, run->indices, &outside);
+    return outside.count ? end_outside(kernel, node, run) : NULL;
 }
 
 static OrtStatus *run_loops(const struct kernel *kernel, const struct onnx_node *node,
