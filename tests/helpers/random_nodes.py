@@ -247,11 +247,9 @@ def wanted(node: RandomNode, policy: OutOfRange) -> Array | str:
     if policy == "error":
         return _by_onnx(node, node.data, node.indices)
     sizes = np.broadcast_to(node.axis_sizes, node.indices.shape)
-    if math.prod(node.output_shape) == 0:
+    # Case: there is no element to which an index is moved, or none that moves.
+    if node.data.size == 0 or math.prod(node.output_shape) == 0:
         return np.zeros(node.output_shape, node.data.dtype)
-    # Case: there is no element to which an index is moved.
-    if policy != "zero" and node.data.size == 0:
-        return f"{node.operator} '{node.name}': {EMPTY_DATA}"
     if policy == "clamp":
         below = np.where(node.indices < -sizes, 0, node.indices)
         clamped = np.where(below >= sizes, sizes - 1, below).astype(node.indices.dtype)
@@ -259,9 +257,6 @@ def wanted(node: RandomNode, policy: OutOfRange) -> Array | str:
     if policy == "zero":
         return _with_zeros(node, sizes)
     return _as_directml(node, sizes)
-
-
-EMPTY_DATA = "data must have elements, as indices have"
 
 
 def _by_onnx(node: RandomNode, data: Array, indices: Array) -> Array | str:
