@@ -55,6 +55,7 @@ class RandomNode:
             name=self.name,
             shapes=self.shapes,
             opset=self.opset,
+            graph="random nodes",
             **self.attributes,
         )
 
