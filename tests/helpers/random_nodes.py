@@ -7,8 +7,9 @@ other indices and other data where a policy gives an index out of range a meanin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -99,9 +100,14 @@ class RandomNode:
         return gather_of_node(self.operator, *shapes, number).output
 
 
-def random_nodes(count: int, seed: int) -> list[RandomNode]:
+def random_nodes(
+    count: int, seed: int, data_types: Sequence[Any] = DATA_TYPES
+) -> list[RandomNode]:
     """Return random nodes, the same on every machine."""
-    return [_random_node(Random(f"{seed}/{number}"), number) for number in range(count)]
+    return [
+        _random_node(Random(f"{seed}/{number}"), number, data_types)
+        for number in range(count)
+    ]
 
 
 def _sizes(random: Random, rank: int, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
@@ -117,7 +123,9 @@ def _sizes(random: Random, rank: int, most: int = MOST_ELEMENTS) -> tuple[int, .
     return tuple(sizes)
 
 
-def _random_node(random: Random, number: int) -> RandomNode:
+def _random_node(
+    random: Random, number: int, data_types: Sequence[Any]
+) -> RandomNode:
     operator = random.choice([*FIRST_OPSETS])
     opset = random.randint(FIRST_OPSETS[operator], NEWEST_OPSET)
     data_rank = random.randint(1, 8)
@@ -138,7 +146,7 @@ def _random_node(random: Random, number: int) -> RandomNode:
     if operator != "GatherND" and (axis or random.random() < 0.5):
         attributes["axis"] = axis
 
-    types = [kind for kind in DATA_TYPES if opset >= 13 or kind != ml_dtypes.bfloat16]
+    types = [kind for kind in data_types if opset >= 13 or kind != ml_dtypes.bfloat16]
     index_type: Any = np.int64
     if operator != "GatherND" and random.random() < 0.5:
         index_type = np.int32
@@ -203,25 +211,31 @@ def _data(random: Random, kind: Any, shape: tuple[int, ...]) -> Array:
 def _indices(random: Random, node: RandomNode) -> Array:
     """Return indices, of which none, some or all are out of range."""
     shape, dtype = node.indices.shape, node.indices.dtype
-    limits = np.iinfo(dtype)
     wild_share = random.choice([0, 0, 0.2, 1])
     sizes = np.broadcast_to(node.axis_sizes, shape).ravel().tolist()
     values: list[int] = []
     for size in sizes:
-        near = [size, size + 1, 2 * size, -size - 1, -2 * size - 1, 1000 * size + 1]
-        far = [
-            sign * (2**bits + offset)
-            for bits in (31, 32, 33, 63)
-            for offset in (-size, -1, 0, 1, size)
-            for sign in (1, -1)
-        ]
-        wild = [one for one in (*near, *far) if limits.min <= one <= limits.max]
         # An axis of size 0 has no index in range.
         if size == 0 or random.random() < wild_share:
-            values.append(random.choice(wild))
+            values.append(random.choice(_wild(size, dtype)))
         else:
             values.append(random.randint(-size, size - 1))
     return np.array(values, dtype).reshape(shape)
+
+
+@cache
+def _wild(size: int, dtype: np.dtype[Any]) -> list[int]:
+    """Return indices out of range: near the ends of an axis, and around powers of
+    two."""
+    limits = np.iinfo(dtype)
+    near = [size, size + 1, 2 * size, -size - 1, -2 * size - 1, 1000 * size + 1]
+    far = [
+        sign * (2**bits + offset)
+        for bits in (31, 32, 33, 63)
+        for offset in (-size, -1, 0, 1, size)
+        for sign in (1, -1)
+    ]
+    return [each for each in (*near, *far) if limits.min <= each <= limits.max]
 
 
 def _declared(random: Random, node: RandomNode) -> tuple[Shape, Shape, Shape]:
