@@ -95,20 +95,17 @@ static void warn(const struct kernel *kernel, const char *sentence) {
     succeeds(kernel->api, status);
 }
 
-/* Report a run that met indices out of range. It fails under "error" alone. */
-static OrtStatus *end_outside(const struct kernel *kernel, const struct onnx_node *node,
-                              const struct run *run) {
+/* Report the indices of a run that are out of range. Under "error" the run fails if there are. */
+static OrtStatus *report_indices(const struct kernel *kernel, const struct onnx_node *node,
+                                 const struct run *run) {
     struct outside outside;
-    const int fails = run->gather->policy == GATHER_ERROR;
     onnx_node_outside(node, run->gather, run->indices, &outside);
-    /* Case: another thread has changed the indices meanwhile. */
-    if (!outside.count)
-        return fails ? refuse_run(kernel, "IndicesTensor must not change in a run") : NULL;
+    if (!outside.count) return NULL;
     char *sentence = sentence_of(kernel, &outside);
     if (!sentence) return refuse(kernel->api, "no memory for a message");
     const int is_first = report_outside(kernel->row, &outside, sentence);
     OrtStatus *status = NULL;
-    if (fails) status = refuse(kernel->api, "%s", sentence);
+    if (run->gather->policy == GATHER_ERROR) status = refuse(kernel->api, "%s", sentence);
     else if (is_first && kernel->provider->warns) warn(kernel, sentence);
     free(sentence);
     return status;
@@ -120,10 +117,8 @@ static OrtStatus *run_empty(const struct kernel *kernel, const struct onnx_node 
     /* Case: the data are empty, and the output is not. So each of its elements has an index out of
        range, and there is none to clamp it to. */
     const size_t bytes = run->gather->output_count * run->gather->element_size;
-    struct outside outside;
     if (bytes) memset(run->output, 0, bytes);
-    onnx_node_outside(node, run->gather, run->indices, &outside);
-    return outside.count ? end_outside(kernel, node, run) : NULL;
+    return report_indices(kernel, node, run);
 }
 
 static OrtStatus *run_loops(const struct kernel *kernel, const struct onnx_node *node,
@@ -133,7 +128,11 @@ static OrtStatus *run_loops(const struct kernel *kernel, const struct onnx_node 
     if (broken) return refuse_run(kernel, broken);
     const size_t parts = parts_on_cores(run->gather, kernel->cores);
     TRY(run_parts(kernel->api, context, run, parts, &end));
-    return end == GATHER_RAN ? NULL : end_outside(kernel, node, run);
+    if (end == GATHER_RAN) return NULL;
+    TRY(report_indices(kernel, node, run));
+    /* Case: another thread has changed the indices meanwhile, so that none is out of range now. */
+    if (end == GATHER_STOPPED) return refuse_run(kernel, "IndicesTensor must not change in a run");
+    return NULL;
 }
 
 static OrtStatus *ORT_CALL compute(OrtKernelImpl *self, OrtKernelContext *context) {
