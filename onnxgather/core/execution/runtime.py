@@ -361,7 +361,9 @@ def onnxruntime_with(
     return runtime
 
 
-def add_gather_provider(options: Any, library: str, settings: Mapping[str, str]) -> None:
+def add_gather_provider(
+    options: Any, library: str, settings: Mapping[str, str]
+) -> None:
     """Add onnxgather's own provider to the options of a session, and the CPU's behind.
 
     Args:
@@ -397,8 +399,9 @@ def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
         if needed <= room:
             break
         room = needed + 4096
-    lines = text.raw[:needed].decode(errors="backslashreplace").splitlines()
-    return [json.loads(row) for row in lines]
+    # Other ends of lines than this one may be signs of a name.
+    lines = text.raw[:needed].decode(errors="backslashreplace").split("\n")
+    return [json.loads(row) for row in lines if row]
 
 
 def available_providers() -> list[str]:
