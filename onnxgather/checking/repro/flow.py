@@ -299,9 +299,7 @@ def _trouble_of_program(lane: Lane, difference: Difference) -> str | None:
 def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | None:
     """Return why a lane without an interpreter shows no difference; None if it does."""
     question = trial.question
-    answer = lane.run(
-        question.model, question.inputs, question.threads, library=trial.operators
-    )
+    answer = lane.run(question, library=trial.operators)
     output = answer.output
     expected = trial.expected
     # Case: an error, which is a difference unless the provider must refuse the model.
