@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.operators import FACTS
 from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.descriptors.strides import packed_strides, without_ones
 from onnxgather.core.gather import gather_of
@@ -136,14 +137,14 @@ def bare_gather(
     without, by the formula of DirectML's operator.
 
     Args:
-        case: A case for which `why_no_bare_gather` returns None. UINT32 indices become
-            INT64.
+        case: A case for which `why_no_bare_gather` returns None. Indices of a type that
+            the node does not take become INT64.
         opset: The version of the ONNX operator set.
     """
     gather = gather_of(case.descriptor)
     data = case.data.reshape(gather.data)
     indices = case.indices.reshape(gather.indices)
-    if indices.dtype == np.uint32:
+    if case.index_type not in FACTS[case.operator].onnx_index_types:
         indices = indices.astype(np.int64)
     tensor = case.descriptor.input_tensor
     is_packed = tensor.element_strides == packed_strides(tensor.sizes)

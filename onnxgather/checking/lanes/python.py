@@ -290,7 +290,7 @@ class ModelLane:
             return Answer(AnswerKind.NOT_RUN, reason, how="elsewhere", detail=detail)
         if case.runs_file or isinstance(case, NodeCase):
             return answer
-        if case.index_type == "UINT32":
+        if question.inputs["IndicesTensor"].dtype != case.indices.dtype:
             answer = replace(answer, given_as="indices as INT64")
         output = answer.output
         # An output of other sizes is wrong, and stays as it is.
