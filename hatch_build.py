@@ -110,7 +110,7 @@ class NativeKernels(BuildHookInterface[Any]):
         self.folder.cleanup()
 
     def compile(
-        self, libraries: dict[str, str], platform: str | None
+        self, libraries: dict[str, list[str]], platform: str | None
     ) -> tuple[str, str]:
         """Compile the libraries into the temporary folder.
 
@@ -129,8 +129,8 @@ class NativeKernels(BuildHookInterface[Any]):
         if not platform:
             python = (sysconfig.get_path("include"), sys.base_prefix)
         kernels = Path(self.root, "onnxgather", "native", "kernels")
-        for name, own_source in libraries.items():
-            sources = [str(kernels / file) for file in (own_source, *SHARED)]
+        for name, own_sources in libraries.items():
+            sources = [str(kernels / file) for file in (*own_sources, *SHARED)]
             command = command_of(compiler, system_of(platform), name, sources, python)
             try:
                 run = subprocess.run(
@@ -178,12 +178,13 @@ def system_of(platform: str | None) -> str:
     return systems.get(platform.partition("_")[0], "linux")
 
 
-def libraries_of(system: str) -> dict[str, str]:
-    """Return the libraries of a `sys.platform`, each with its own source."""
+def libraries_of(system: str) -> dict[str, list[str]]:
+    """Return the libraries of a `sys.platform`, each with its own sources."""
     suffixes = {"win32": ".dll", "darwin": ".dylib"}
     operators = "onnxgather_operators" + suffixes.get(system, ".so")
     module = "_native.pyd" if system == "win32" else "_native.abi3.so"
-    return {module: "python.c", operators: "operator.c"}
+    provider = ["provider.c", "report.c", "onnx_node.c"]
+    return {module: ["python.c"], operators: ["operator.c", *provider]}
 
 
 def command_of(

@@ -35,6 +35,12 @@ from onnxgather.core.errors import FileFormatError as FileFormatError
 from onnxgather.core.errors import IndexOutOfRangeError as IndexOutOfRangeError
 from onnxgather.core.errors import OnnxGatherError as OnnxGatherError
 from onnxgather.core.errors import ProviderError as ProviderError
+from onnxgather.core.execution.gather_provider import GatherCounts as GatherCounts
+from onnxgather.core.execution.gather_provider import add_provider as add_provider
+from onnxgather.core.execution.gather_provider import (
+    provider_library as provider_library,
+)
+from onnxgather.core.execution.gather_provider import provider_report as provider_report
 from onnxgather.core.execution.kernels import custom_ops_library as custom_ops_library
 from onnxgather.core.execution.prepared import Gather as Gather
 from onnxgather.core.execution.session import Session as Session

@@ -34,7 +34,7 @@ int main(void) {
         memset(output, 7, room);
         gather_clear(&gather, output);
         for (uint64_t part = 0; part < parts; part++)
-            fine &= gather_run(&gather, data, indices, output, part, parts);
+            fine &= gather_run(&gather, data, indices, output, part, parts) != GATHER_STOPPED;
         putchar(fine ? 'f' : 'o');
         if (fine) fwrite(output, 1, room, stdout);
         free(data);

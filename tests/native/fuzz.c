@@ -152,7 +152,8 @@ static void *work(void *argument) {
     struct work *w = argument;
     w->fine = 1;
     for (size_t part = w->first; part < w->parts; part += w->step)
-        w->fine &= gather_run(w->gather, w->data, w->indices, w->output, part, w->parts);
+        w->fine &= gather_run(w->gather, w->data, w->indices, w->output, part, w->parts) !=
+                   GATHER_STOPPED;
     return NULL;
 }
 

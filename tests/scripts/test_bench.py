@@ -326,9 +326,9 @@ class NoCompiler:
         return ["false"]
 
     @staticmethod
-    def libraries_of(_: str) -> dict[str, str]:
+    def libraries_of(_: str) -> dict[str, list[str]]:
         """Return one library."""
-        return {"_native.so": "python.c"}
+        return {"_native.so": ["python.c"]}
 
     @staticmethod
     def command_of(compiler: list[str], *_: object) -> list[str]:

@@ -46,6 +46,8 @@ import numpy as np
 CPU = "CPUExecutionProvider"
 DIRECTML = "DmlExecutionProvider"
 WEBGPU = "WebGpuExecutionProvider"
+GATHERS = "OnnxGatherExecutionProvider"
+"""onnxgather's own provider, which runs nothing but gathers."""
 VIRTUAL = ".virtual"
 """The end of a name under which a plugin library may offer virtual devices."""
 
@@ -161,6 +163,8 @@ class Setup:
     device: str | None = None
     """Which devices of the plugin library are used: those of a type, such as GPU, or
     one of them, such as GPU:1 for the second; None all."""
+    cpu_too: bool = False
+    """Whether the CPU provider may run nodes, too: those that are no gathers."""
 
 
 class Opened:
@@ -179,8 +183,8 @@ class Opened:
         runtime = onnxruntime_with(setup.provider, setup.library, setup.device)
         session = _session(runtime, model, setup)
         self._session = session
-        self.assignment = _proved(session, setup.provider)
-        """The name and the operator of each node, all run by the provider."""
+        self.assignment = _proved(session, setup.provider, setup.cpu_too)
+        """The name and the operator of each node that the provider runs."""
         names = [output.name for output in session.get_outputs()]
         self._outputs: list[str] | None = None
         self._run_options: Any = None
@@ -265,7 +269,7 @@ def _options(runtime: Any, setup: Setup) -> Any:
     options.log_severity_level = 4  # errors are raised, so they need not be logged too
     options.intra_op_num_threads = setup.threads
     entries = {"session.record_ep_graph_assignment_info": "1"}
-    if setup.provider != CPU:
+    if setup.provider != CPU and not setup.cpu_too:
         entries[_NO_FALLBACK] = "1"
     if setup.folder is not None:
         entries[_EXTERNAL_DATA] = setup.folder
@@ -280,6 +284,8 @@ def _options(runtime: Any, setup: Setup) -> Any:
     if setup.library is not None:
         devices = _plugin_devices(runtime, setup.provider, setup.device)
         options.add_provider_for_devices(devices, setup.settings or {})
+        if setup.cpu_too:
+            options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
     if setup.operators is not None:
         try:
             options.register_custom_ops_library(setup.operators)
@@ -289,15 +295,20 @@ def _options(runtime: Any, setup: Setup) -> Any:
     return options
 
 
-def _proved(session: Any, provider: str) -> tuple[tuple[str, str], ...]:
-    """Return the name and operator of each node, all run by a provider.
+def _proved(
+    session: Any, provider: str, cpu_too: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return the name and operator of each node that a provider runs.
 
     Raises:
-        NotRunError: Another provider runs a node, or no node is left.
+        NotRunError: The provider runs no node; or another one runs a node, which may be
+            the CPU provider only where `cpu_too` is true.
     """
     names = _device_names(provider)
     nodes: list[tuple[str, str]] = []
     for part in session.get_provider_graph_assignment_info():
+        if cpu_too and part.ep_name == CPU:
+            continue
         for node in part.get_nodes():
             if part.ep_name not in names:
                 detail = f"{node.name} ({node.op_type}) runs on {part.ep_name}"
@@ -348,6 +359,46 @@ def onnxruntime_with(
         detail = f"{device or 'a device'}; ONNX Runtime lists {'; '.join(listed)}"
         raise NotRunError("no-device", detail)
     return runtime
+
+
+def add_gather_provider(options: Any, library: str, settings: Mapping[str, str]) -> None:
+    """Add onnxgather's own provider to the options of a session, and the CPU's behind.
+
+    Args:
+        options: The SessionOptions of ONNX Runtime.
+        library: The library of the provider, which is registered once in the process.
+        settings: The provider's own options.
+
+    Raises:
+        NotRunError: The library does not load.
+    """
+    runtime = onnxruntime_with(GATHERS, library)
+    options.add_provider_for_devices(_plugin_devices(runtime, GATHERS), settings)
+    # A CPU provider that is added by name takes no part in the order, and ONNX Runtime
+    # warns of nodes that it was not asked for.
+    options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
+
+
+def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
+    """Return what the gathers of onnxgather's own provider have met in this process.
+
+    Args:
+        library: The library of the provider.
+        reset: Whether the counts begin anew.
+    """
+    report = ctypes.CDLL(library).onnxgather_provider_report
+    report.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
+    report.restype = ctypes.c_size_t
+    room = 0
+    while True:
+        text = ctypes.create_string_buffer(room)
+        needed = report(text, room, reset)
+        # Sessions of other threads may have added rows meanwhile.
+        if needed <= room:
+            break
+        room = needed + 4096
+    lines = text.raw[:needed].decode(errors="backslashreplace").splitlines()
+    return [json.loads(row) for row in lines]
 
 
 def available_providers() -> list[str]:
@@ -450,8 +501,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
         request: `model` (bytes of it at the start of `blobs`), `session` (the fields of
             `Setup`), `feeds`: per run, each input as `append_array` describes it, and
             perhaps `keep`: whether to keep the opened model, for requests that follow
-            with the same model, and `every`: whether the answer has all outputs of a
-            run, in a list. An empty request asks what `environment` returns. A request
+            with the same model, `every`: whether the answer has all outputs of a run,
+            in a list, and `report`: whether it has `rows`: what the gathers of
+            onnxgather's own provider have met in these runs. An empty request asks what `environment` returns. A request
             with `graphs` asks for the graphs that the CPU provider runs: the object has
             the arguments of `_written_graphs`.
         blobs: The model and the arrays.
@@ -470,13 +522,19 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     every = bool(request.get("every"))
+    reports = setup.library is not None and bool(request.get("report"))
+    if reports:
+        provider_rows(setup.library, reset=True)
     content = bytearray()
     outputs = [
         _described_outputs(opened, feed, blobs, content, every)
         for feed in request["feeds"]
     ]
     names, nodes = zip(*opened.assignment, strict=True)
-    return {"names": names, "nodes": nodes, "outputs": outputs}, bytes(content)
+    answered = {"names": names, "nodes": nodes, "outputs": outputs}
+    if reports:
+        answered["rows"] = provider_rows(setup.library)
+    return answered, bytes(content)
 
 
 def _written_graphs(

@@ -47,8 +47,12 @@ size_t gather_parts(const struct gather *gather, size_t most);
 /* Write zeros where the parts leave gaps in the output; to be called before they are run. */
 void gather_clear(const struct gather *gather, void *output);
 
-/* Run one part of a gather. False if the policy is "error" and an index is out of range. */
-int gather_run(const struct gather *gather, const void *data, const void *indices, void *output,
-               size_t part, size_t parts);
+/* How a part of a gather ended. It stops if the policy is "error" and an index is out of range;
+   under the other policies it says whether one was, to which the policy gave a meaning. */
+enum gather_end { GATHER_STOPPED, GATHER_RAN, GATHER_RAN_OUTSIDE };
+
+/* Run one part of a gather. */
+enum gather_end gather_run(const struct gather *gather, const void *data, const void *indices,
+                           void *output, size_t part, size_t parts);
 
 #endif

@@ -59,6 +59,7 @@ struct run {
     uint32_t offsets[TILE_ROWS + MOST_ROWS_AHEAD]; /* of the rows of a tile */
     uint32_t wrapped[WRAPPED_ROWS];                /* some, as DirectML counts them */
     uint8_t missing[TILE_ROWS];                    /* rows that are zero */
+    enum gather_end end;                           /* how it ends if no more index is met */
 };
 
 static const size_t INDEX_BYTES[4] = {4, 8, 4, 8};
@@ -323,14 +324,14 @@ static void copy_wrapped(struct run *run, struct position at) {
         }
 }
 
-/* Copy the rows of a tile straight from their indices. False if their offsets must be found. */
+/* Copy the rows of a tile straight from their indices, which are clamped. True if an index is out
+   of range. */
 static int fuse_tile(const struct run *run, struct rows *rows, struct position at) {
     const struct gather *g = run->gather;
-    const int checks = g->policy != GATHER_CLAMP;
     struct line axes[2];
     for (uint32_t k = 0; k < g->tuple_size; k++) axes[k] = line_of(run, at, k);
     place_rows(rows, run, at);
-    return !copy_fused(axes, g->tuple_size, g->index_type, rows, checks);
+    return copy_fused(axes, g->tuple_size, g->index_type, rows);
 }
 
 /* Whether tiles can be fused: short rows whose offsets are used once, in one loop of packed indices
@@ -389,25 +390,32 @@ static void run_repeated(struct run *run, struct rows *rows, struct position at,
     } while (goes_on);
 }
 
-/* Run tile after tile, from a position on. False if the policy is "error" and an index is out of
-   range. */
-static int run_tiles(struct run *run, struct position outer) {
+/* Run tile after tile, from a position on, until an index is met that stops the gather. */
+static void run_tiles(struct run *run, struct position outer) {
     const struct gather *g = run->gather;
     struct loop changing[MOST_LOOPS], repeated[MOST_LOOPS]; /* with an index step, and without */
     uint64_t turns[MOST_LOOPS] = {0};
     int changes = 0, repeats = 0;
+    const enum gather_end outside_end = g->policy == GATHER_ERROR ? GATHER_STOPPED
+                                                                  : GATHER_RAN_OUTSIDE;
     for (int k = 0; k < run->tile; k++)
         if (run->loops[k].index) changing[changes++] = run->loops[k];
         else repeated[repeats++] = run->loops[k];
     const int is_fused = fuses(run, repeats);
     struct rows rows = rows_of(run, outer);
     do {
-        if (is_fused && fuse_tile(run, &rows, outer)) continue;
+        if (is_fused) {
+            const int outside = fuse_tile(run, &rows, outer);
+            if (outside) run->end = outside_end;
+            if (run->end == GATHER_STOPPED) return;
+            /* A fused tile is as "clamp" says. */
+            if (!outside || g->policy == GATHER_CLAMP) continue;
+        }
         const int outside = find_offsets(run, outer.index);
-        if (outside && g->policy == GATHER_ERROR) return 0;
+        if (outside) run->end = outside_end;
+        if (run->end == GATHER_STOPPED) return;
         run_repeated(run, &rows, outer, repeated, repeats, outside);
     } while (advance(&outer, changing, changes, turns));
-    return 1;
 }
 
 /* --- The whole -------------------------------------------------------------------------------- */
@@ -427,8 +435,8 @@ static int loads_eights(const struct gather *g) {
     return bytes > NEAREST_BYTES && bytes <= NEAR_BYTES && machine_vectors() == LOADS_EIGHT;
 }
 
-int gather_run(const struct gather *gather, const void *data, const void *indices, void *output,
-               size_t part, size_t parts) {
+enum gather_end gather_run(const struct gather *gather, const void *data, const void *indices,
+                           void *output, size_t part, size_t parts) {
     struct run run;
     struct loop rest = {0, 0, 0, 0};
     struct position at = {0, 0, 0};
@@ -436,22 +444,24 @@ int gather_run(const struct gather *gather, const void *data, const void *indice
     run.data = data;
     run.indices = indices;
     run.output = output;
+    run.end = GATHER_RAN;
     run.streams = passes_by(gather);
     run.eights = loads_eights(gather);
     const enum vectors vectors = machine_vectors();
     run.wide = vectors >= MOVES_32;
     run.ahead = vectors == LOADS_EIGHT ? WIDE_ELEMENTS_AHEAD : ELEMENTS_AHEAD;
     order_loops(&run, gather);
-    if (!take_part(&run, part, parts, &at)) return 1;
+    if (!take_part(&run, part, parts, &at)) return run.end;
     take_row(&run);
     for (int split; (split = make_tile(&run, &rest)) >= 0;) {
         struct loop *loop = &run.loops[split];
-        if (!run_tiles(&run, at)) return 0;
-        if (!rest.size) return 1;
+        run_tiles(&run, at);
+        if (run.end == GATHER_STOPPED || !rest.size) return run.end;
         /* What is left over of the loop that was split comes in its place. */
         at = moved(at, loop, loop->size);
         *loop = rest;
         remove_loop(&run, split + 1);
     }
-    return run_tiles(&run, at);
+    run_tiles(&run, at);
+    return run.end;
 }

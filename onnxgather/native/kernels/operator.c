@@ -236,13 +236,13 @@ static OrtStatus *memory_of(const OrtApi *api, const OrtValue *value, const char
 struct run {
     const struct kernel *kernel;
     void *data, *indices, *output;
-    unsigned char fine[MOST_PARTS]; /* one for each part, as no two threads may write the same */
+    unsigned char ends[MOST_PARTS]; /* one for each part, as no two threads may write the same */
 };
 
 static void run_part(void *state, size_t part) {
     struct run *run = state;
     const struct kernel *kernel = run->kernel;
-    run->fine[part] = (unsigned char)gather_run(&kernel->gather, run->data, run->indices,
+    run->ends[part] = (unsigned char)gather_run(&kernel->gather, run->data, run->indices,
                                                 run->output, part, kernel->parts);
 }
 
@@ -266,7 +266,7 @@ static OrtStatus *ORT_CALL compute(void *state, OrtKernelContext *context) {
     if (kernel->parts == 1) run_part(&run, 0);
     else TRY(ORT(api, KernelContext_ParallelFor)(context, run_part, kernel->parts, 0, &run));
     for (size_t part = 0; part < kernel->parts; part++)
-        if (!run.fine[part]) {
+        if (run.ends[part] == GATHER_STOPPED) {
             char message[ROOM];
             gather_first_outside(gather, run.indices, message, ROOM);
             return refuse(api, message);

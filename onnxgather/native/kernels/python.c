@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernel.h"
+#include "lock.h"
 
 #define TENSORS 3 /* InputTensor, IndicesTensor, OutputTensor */
 #define OUTPUT 2
@@ -24,22 +25,8 @@
 #define RELEASED_BYTES 65536
 
 #ifdef _WIN32
-#include <windows.h>
-typedef SRWLOCK lock;
-typedef CONDITION_VARIABLE condition;
-#define LOCK(l) AcquireSRWLockExclusive(l)
-#define UNLOCK(l) ReleaseSRWLockExclusive(l)
-#define WAIT(c, l) SleepConditionVariableSRW(c, l, INFINITE, 0)
-#define WAKE(c) WakeConditionVariable(c)
 #define THREAD(name, argument) DWORD WINAPI name(LPVOID argument)
 #else
-#include <pthread.h>
-typedef pthread_mutex_t lock;
-typedef pthread_cond_t condition;
-#define LOCK(l) pthread_mutex_lock(l)
-#define UNLOCK(l) pthread_mutex_unlock(l)
-#define WAIT(c, l) pthread_cond_wait(c, l)
-#define WAKE(c) pthread_cond_signal(c)
 #define THREAD(name, argument) void *name(void *argument)
 #endif
 
@@ -82,10 +69,10 @@ static void run_parts(struct call *call) {
         size_t part = call->next++;
         call->running++;
         UNLOCK(&call->lock);
-        int fine = gather_run(call->gather, call->data, call->indices, call->output, part,
-                              call->count);
+        enum gather_end end = gather_run(call->gather, call->data, call->indices, call->output,
+                                         part, call->count);
         LOCK(&call->lock);
-        call->fine &= fine;
+        call->fine &= end != GATHER_STOPPED;
         if (!--call->running) WAKE(&call->done);
     }
 }
@@ -120,7 +107,7 @@ static int run_gather(const struct gather *gather, size_t threads, size_t parts,
                       const void *indices, void *output) {
     struct call *call = parts > 1 ? malloc(sizeof *call) : NULL;
     gather_clear(gather, output);
-    if (!call) return gather_run(gather, data, indices, output, 0, 1);
+    if (!call) return gather_run(gather, data, indices, output, 0, 1) != GATHER_STOPPED;
     *call = (struct call){gather, data, indices, output, .count = parts, .holders = 1, .fine = 1};
     init_lock(call);
     LOCK(&call->lock);

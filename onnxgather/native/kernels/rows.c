@@ -177,13 +177,11 @@ void clear_rows(const struct rows *rows, const uint8_t *missing) {
 
 /* Rows `from` to `to`; inlined as one loop for each value of the constants from `type` on.
    `coordinates`: 1 or 2, of an index. `piece`: the bytes of a row where `whole`, else a row has one
-   to two pieces. `checks`: whether an index out of range is told. `packed`: whether the last
-   coordinate counts pieces. `fetches`: whether what later indices lead to is fetched, in range or
-   not, as that is a hint and reads nothing. */
+   to two pieces. `packed`: whether the last coordinate counts pieces. `fetches`: whether what later
+   indices lead to is fetched, in range or not, as that is a hint and reads nothing. */
 INLINED uint64_t copy_range(const struct line *axes, const struct rows *rows, size_t from,
                             size_t to, const int type, const int coordinates, const size_t piece,
-                            const int whole, const int checks, const int packed,
-                            const int fetches) {
+                            const int whole, const int packed, const int fetches) {
     const size_t size = rows->size, bytes = whole ? piece : rows->bytes, end = bytes - piece;
     const size_t ahead = rows->ahead * (size_t)coordinates;
     const int is_signed = type >= GATHER_INT32;
@@ -194,7 +192,7 @@ INLINED uint64_t copy_range(const struct line *axes, const struct rows *rows, si
     const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * size;
     const char *restrict data = rows->data + from * data_step;
     char *restrict output = rows->output + from * bytes;
-    uint64_t outside = 0, unused = 0;
+    uint64_t outside = 0;
     for (size_t j = from; j < to; j++) {
         const size_t index = j * (size_t)coordinates;
         if (fetches) {
@@ -202,10 +200,10 @@ INLINED uint64_t copy_range(const struct line *axes, const struct rows *rows, si
             if (coordinates == 2) next += value_at(indices, index + ahead + 1, type) * stride1;
             FETCH((uintptr_t)data + next);
         }
-        uint64_t *seen = checks ? &outside : &unused;
-        const char *row = data + index_at(indices, index, type, is_signed, size0, seen) * stride0;
+        const char *row = data +
+                          index_at(indices, index, type, is_signed, size0, &outside) * stride0;
         if (coordinates == 2)
-            row += index_at(indices, index + 1, type, is_signed, size1, seen) * stride1;
+            row += index_at(indices, index + 1, type, is_signed, size1, &outside) * stride1;
         memcpy(output, row, piece);
         if (!whole) memcpy(output + end, row + end, piece);
         output += bytes;
@@ -216,39 +214,36 @@ INLINED uint64_t copy_range(const struct line *axes, const struct rows *rows, si
 
 /* All rows of a tile: those with later indices first, then the last ones. */
 INLINED int copy_both(const struct line *axes, const struct rows *rows, const int type,
-                      const int coordinates, const size_t piece, const int whole, const int checks,
+                      const int coordinates, const size_t piece, const int whole,
                       const int packed) {
     const size_t count = rows->count;
     const size_t fetching = rows->ahead && count > rows->ahead ? count - rows->ahead : 0;
-    uint64_t outside = copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, checks,
-                                  packed, 1);
-    outside |= copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, checks,
-                          packed, 0);
+    uint64_t outside = copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, packed,
+                                  1);
+    outside |= copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, packed, 0);
     return outside != 0;
 }
 
-INLINED int fuse(const struct line *axes, const struct rows *rows, int checks, const int type,
+INLINED int fuse(const struct line *axes, const struct rows *rows, const int type,
                  const int coordinates, const size_t piece, const int whole) {
-    if (checks) return copy_both(axes, rows, type, coordinates, piece, whole, 1, 0);
     if (whole && axes[coordinates - 1].stride * rows->size == piece)
-        return copy_both(axes, rows, type, coordinates, piece, whole, 0, 1);
-    return copy_both(axes, rows, type, coordinates, piece, whole, 0, 0);
+        return copy_both(axes, rows, type, coordinates, piece, whole, 1);
+    return copy_both(axes, rows, type, coordinates, piece, whole, 0);
 }
 
 #define FUSED(type, coordinates)                                                                   \
-    static int fuse_##type##_##coordinates(const struct line *axes, const struct rows *rows,       \
-                                           int checks) {                                           \
+    static int fuse_##type##_##coordinates(const struct line *axes, const struct rows *rows) {     \
         switch (rows->bytes) {                                                                     \
-        case 1: return fuse(axes, rows, checks, GATHER_##type, coordinates, 1, 1);                 \
-        case 2: return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 1);                 \
-        case 4: return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 1);                 \
-        case 8: return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 1);                 \
-        case 16: return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 1);               \
+        case 1: return fuse(axes, rows, GATHER_##type, coordinates, 1, 1);                         \
+        case 2: return fuse(axes, rows, GATHER_##type, coordinates, 2, 1);                         \
+        case 4: return fuse(axes, rows, GATHER_##type, coordinates, 4, 1);                         \
+        case 8: return fuse(axes, rows, GATHER_##type, coordinates, 8, 1);                         \
+        case 16: return fuse(axes, rows, GATHER_##type, coordinates, 16, 1);                       \
         }                                                                                          \
-        if (rows->bytes < 4) return fuse(axes, rows, checks, GATHER_##type, coordinates, 2, 0);    \
-        if (rows->bytes < 8) return fuse(axes, rows, checks, GATHER_##type, coordinates, 4, 0);    \
-        if (rows->bytes < 16) return fuse(axes, rows, checks, GATHER_##type, coordinates, 8, 0);   \
-        return fuse(axes, rows, checks, GATHER_##type, coordinates, 16, 0);                        \
+        if (rows->bytes < 4) return fuse(axes, rows, GATHER_##type, coordinates, 2, 0);            \
+        if (rows->bytes < 8) return fuse(axes, rows, GATHER_##type, coordinates, 4, 0);            \
+        if (rows->bytes < 16) return fuse(axes, rows, GATHER_##type, coordinates, 8, 0);           \
+        return fuse(axes, rows, GATHER_##type, coordinates, 16, 0);                                \
     }
 FUSED(UINT32, 1)
 FUSED(UINT64, 1)
@@ -313,8 +308,8 @@ AVX512 static int fuse_eights(const struct line *axis, const struct rows *rows, 
 #endif
 
 int copy_fused(const struct line *axes, uint32_t coordinates, uint32_t index_type,
-               const struct rows *rows, int checks) {
-    static int (*const fused[2][4])(const struct line *, const struct rows *, int) = {
+               const struct rows *rows) {
+    static int (*const fused[2][4])(const struct line *, const struct rows *) = {
         {fuse_UINT32_1, fuse_UINT64_1, fuse_INT32_1, fuse_INT64_1},
         {fuse_UINT32_2, fuse_UINT64_2, fuse_INT32_2, fuse_INT64_2},
     };
@@ -323,13 +318,13 @@ int copy_fused(const struct line *axes, uint32_t coordinates, uint32_t index_typ
         const size_t done = rows->count / 8 * 8;
         struct line line = *axes;
         struct rows last = *rows;
-        if (fuse_eights(axes, rows, index_type) && checks) return 1;
+        const int outside = fuse_eights(axes, rows, index_type);
         line.indices += done * (index_type % 2 ? 8 : 4);
         last.data += done * axes->data_step * rows->size;
         last.output += done * rows->bytes;
         last.count -= done;
-        return fused[0][index_type](&line, &last, checks);
+        return outside | fused[0][index_type](&line, &last);
     }
 #endif
-    return fused[coordinates - 1][index_type](axes, rows, checks);
+    return fused[coordinates - 1][index_type](axes, rows);
 }

@@ -98,8 +98,8 @@ void clear_rows(const struct rows *rows, const uint8_t *missing);
 
 /* rows.c: copies rows of at most SHORT_ROW_BYTES straight from the indices of a line, which lie
    packed, as do the rows in the output; one or two coordinates. Indices out of range are clamped.
-   Returns whether there was one; where `checks` is 0, always 0. */
+   Returns whether there was one. */
 int copy_fused(const struct line *axes, uint32_t coordinates, uint32_t index_type,
-               const struct rows *rows, int checks);
+               const struct rows *rows);
 
 #endif
