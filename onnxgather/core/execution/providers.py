@@ -29,6 +29,10 @@ SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
 OUT_OF_RANGE = "out_of_range"
 """The option of onnxgather's own provider that names the policy."""
 
+REPORT = "report"
+"""The option of onnxgather's own provider that has it warn of each gather that meets an
+index out of range."""
+
 DIRECTML_DLL = "directml-dll"
 """The name of DirectML.dll itself, which runs no models.
 
