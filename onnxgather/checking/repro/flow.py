@@ -20,6 +20,7 @@ from onnxgather.checking.repro.folder import (
     Difference,
     Trial,
     runnable,
+    trial_of_gather,
     trial_of_program,
     trials_of,
     write_folder,
@@ -244,6 +245,8 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
     if lane.provider.runs_programs:
         assert isinstance(case, DescriptorCase), "WebNN runs no nodes of ONNX"
         return [trial_of_program(case)]
+    if lane.provider.gathers_alone:
+        return [trial_of_gather(case, lane.library, lane.opset)]
     target = target_of(lane.provider.name, lane.target)
     if case.model is not None:
         target = case.model.target

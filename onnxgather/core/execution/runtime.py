@@ -514,9 +514,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
             perhaps `keep`: whether to keep the opened model, for requests that follow
             with the same model, `every`: whether the answer has all outputs of a run,
             in a list, and `report`: whether it has `rows`: what the gathers of
-            onnxgather's own provider have met in these runs. An empty request asks what `environment` returns. A request
-            with `graphs` asks for the graphs that the CPU provider runs: the object has
-            the arguments of `_written_graphs`.
+            onnxgather's own provider have met in these runs. An empty request asks what
+            `environment` returns. A request with `graphs` asks for the graphs that the
+            CPU provider runs: the object has the arguments of `_written_graphs`.
         blobs: The model and the arrays.
     """
     if not request:
