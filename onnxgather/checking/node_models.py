@@ -98,12 +98,11 @@ def bare_model(
 def why_no_bare_gather(case: DescriptorCase) -> str | None:
     """Return why no single node of ONNX computes a case; None if `bare_gather` does."""
     desc = case.descriptor
-    no_strides = "a node of ONNX has no strides"
     for name, tensor in tensors(desc).items():
         if not tensor.is_plain:
-            return f"{no_strides}, got {list(tensor.element_strides)} of {name}"
+            return f"{name} has strides, which no node of ONNX has"
     if case.index_type == "UINT64":
-        return "a node of ONNX has INT32 or INT64 indices, got UINT64"
+        return "the indices are UINT64, which no node of ONNX takes"
     rule = gather_of(desc).broken_rule(data_type=case.data_type)
     if rule is not None:
         return f"ONNX forbids the node: {rule}"
@@ -114,12 +113,11 @@ def why_no_bare_gather(case: DescriptorCase) -> str | None:
     strides = tensor.element_strides
     packed = packed_strides(tensor.sizes)
     if strides not in (packed, without_ones(tensor.sizes, packed)):
-        return f"{no_strides}, got {list(strides)} of InputTensor"
+        return "InputTensor has strides, which no node of ONNX has"
     total = tensor.total_tensor_size_in_bytes
     if total != tensor.default_total_tensor_size_in_bytes:
         return (
-            "a node of ONNX has no memory behind its data"
-            f", got {total} bytes of InputTensor"
+            "InputTensor has memory behind its elements, of which no node of ONNX knows"
         )
     return None
 

@@ -128,7 +128,7 @@ def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, R
     """Start a lane and run a case on it; see `make_repro`."""
     info = lane.start()
     runs_programs = isinstance(lane, ModelLane) and lane.provider.runs_programs
-    if info.target is None and not runs_programs:
+    if not info.runs_models and not runs_programs:
         raise OnnxGatherError(
             f"lane {shown(info.name)} runs descriptors, not models; repro needs a"
             " provider's lane, such as directml"

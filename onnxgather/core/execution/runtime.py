@@ -533,9 +533,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     every = bool(request.get("every"))
-    reports = setup.library is not None and bool(request.get("report"))
-    if reports:
-        provider_rows(setup.library, reset=True)
+    reported = setup.library if request.get("report") else None
+    if reported is not None:
+        provider_rows(reported, reset=True)
     content = bytearray()
     outputs = [
         _described_outputs(opened, feed, blobs, content, every)
@@ -543,8 +543,8 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     ]
     names, nodes = zip(*opened.assignment, strict=True)
     answered = {"names": names, "nodes": nodes, "outputs": outputs}
-    if reports:
-        answered["rows"] = provider_rows(setup.library)
+    if reported is not None:
+        answered["rows"] = provider_rows(reported)
     return answered, bytes(content)
 
 
