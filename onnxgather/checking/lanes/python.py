@@ -480,7 +480,7 @@ def model_lane(
 
     python = interpreter(path)
     if hosts.is_library(python):
-        if plugin:
+        if plugin or provider.gathers_alone:
             raise OnnxGatherError(
                 f"lane {shown(name)} must have a shared library of ONNX Runtime or a"
                 " plugin, got both"
