@@ -228,9 +228,9 @@ PROVIDERS = {
         # alone.
         data_types=_types("FLOAT32", "FLOAT16", "INT32", "UINT32"),
     ),
-    "onnxgather": Provider("OnnxGatherExecutionProvider", _PLAIN, gathers_alone=True),
     "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, system="macOS"),
+    "onnxgather": Provider("OnnxGatherExecutionProvider", _PLAIN, gathers_alone=True),
 }
 
 SHORT_NAMES = {provider.name: short for short, provider in PROVIDERS.items()}

@@ -155,11 +155,12 @@ def test_on_another_provider_a_model_has_its_own_policy(policy: og.OutOfRange) -
 
 
 def test_an_error_that_is_no_index_stays_one_of_the_provider() -> None:
-    text = "(float[a] data, int64[b] index) => (float[c] output) { %s }"
-    model = written(text % "output = GatherElements(data, index)")
+    model = written("""(float[a, b] data, int64[c, d] index) => (float[c, d] output) {
+        output = GatherElements<axis = 1>(data, index)
+    }""")
     session = opened(model=model)
-    arrays = np.zeros(0, np.float32), np.zeros(1, np.int64)
-    message = message_of(og.ProviderError, session.run, *arrays)
+    too_long = np.zeros((4, 2), np.int64)
+    message = message_of(og.ProviderError, session.run, DATA, too_long)
     assert message.startswith(f"{PROVIDER} failed: ")
 
 
