@@ -112,8 +112,8 @@ NotRunKind = Literal[
 no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent:
 the build has no such provider; the detail names those that it has. too-old: it records
 no node assignment; the detail is its version. before-plugins: it is older than
-onnxgather's own provider; the detail is its version. library: the plugin library does not
-load; the detail is its error. no-device: the plugin library offers no such device;
+onnxgather's own provider; the detail is its version. library: the plugin library does
+not load; the detail is its error. no-device: the plugin library offers no such device;
 the detail is which, and the devices that ONNX Runtime lists.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
 left to run. operators: onnxgather's own operators did not run; the detail says why.
