@@ -999,6 +999,7 @@ class TestInRange:
             result.outlines
         )
 
+    @pytest.mark.slow
     def test_each_process_of_xdist_counts_its_own(
         self, pytester: pytest.Pytester
     ) -> None:
