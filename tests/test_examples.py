@@ -60,7 +60,7 @@ def test_the_example_of_a_public_name_prints_what_it_says(name: str) -> None:
     if name in OF_LIBRARY:
         if operators_library() is None:
             pytest.skip("the native kernels are not built")
-        # A process has a single report, where other tests leave rows.
+        # Other tests leave rows in the report, of which a process has one.
         og.provider_report(reset=True)
     assert failures(name, docstring_of(getattr(og, name))) == ""
 
