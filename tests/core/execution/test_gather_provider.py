@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from folders import MODELS
 from messages import message_of
 from onnx import parser
+from rings import by_ring
 
 import onnxgather as og
 from onnxgather.core.execution import kernels, runtime
@@ -225,6 +227,25 @@ class TestReport:
         (row,) = rows_named("kept")
         assert (row.runs, row.indices, row.outside) == (1, 2, 1)
         assert (row.least, row.largest, row.first) == (-5, -5, (0,))
+
+    def test_resets_beside_runs_lose_no_count(self) -> None:
+        session = session_of(model_named("busy"), "clamp")
+        per_thread = by_ring(quick=500, slow=5000)
+        threads = [
+            Thread(target=lambda: [run(session, 0, 9) for _ in range(per_thread)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        counts: list[tuple[int, int, int]] = []
+        while any(thread.is_alive() for thread in threads):
+            (row,) = rows_named("busy", reset=True)
+            counts.append((row.runs, row.indices, row.outside))
+        (row,) = rows_named("busy", reset=True)
+        counts.append((row.runs, row.indices, row.outside))
+        runs = 4 * per_thread
+        sums = tuple(map(sum, zip(*counts, strict=True)))
+        assert sums == (runs, 2 * runs, runs)
 
     def test_a_run_that_the_policy_error_stops_counts(self) -> None:
         session = session_of(model_named("stopped"), "error")
