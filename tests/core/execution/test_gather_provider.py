@@ -3,16 +3,19 @@ wrong ones, and the rows of its report."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from folders import MODELS
+from cpp_programs import compile_program, needs_headers, needs_headers_of_plugins
+from folders import MODELS, ROOT
 from messages import message_of
 from onnx import parser
 from rings import by_ring
@@ -306,6 +309,21 @@ class TestReport:
         run(session_of(model_named("said"), "clamp"), *indices)
         (row,) = rows_named("said")
         assert str(row) == f"Gather 'tokens' of 'said', clamp: {text}"
+
+
+@pytest.mark.slow
+@needs_headers
+@needs_headers_of_plugins
+def test_the_program_in_cpp_of_the_page_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "provider.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```cpp\n(.+?)```", page, re.DOTALL)
+    (tmp_path / "onnxgather_operators.so").symlink_to(og.provider_library())
+    (tmp_path / "keywords.onnx").symlink_to(NETWORK)
+    program = compile_program(code, tmp_path)
+    subprocess.run([program], cwd=tmp_path, check=True)
+    # The registration is no word without effect: it needs the file.
+    (tmp_path / "onnxgather_operators.so").unlink()
+    assert subprocess.run([program], cwd=tmp_path, check=False).returncode != 0
 
 
 PROGRAM = """
