@@ -85,8 +85,8 @@ def add_provider(
     """Let onnxgather's provider run the gathers of a session of ONNX Runtime.
 
     It runs Gather, GatherElements and GatherND of any model, and `provider_report` says
-    which indices they met. The CPU's provider is added behind it, for all other nodes.
-    Add the provider of a GPU before.
+    which indices they met. The CPU's provider is added behind it, for all other nodes:
+    so a provider that is added later gets none.
 
     The first call registers the provider in this process. From then on, a selection
     policy of ONNX Runtime may choose it for other sessions, under "error".
