@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
 from onnxgather.auditing.algebra.sizes import Comparisons, comparing, low_of
-from onnxgather.auditing.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, capture
+from onnxgather.auditing.capture import MOST_ITERATIONS, Captured, capture
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
     INDEX_OPERATORS,
@@ -40,6 +40,7 @@ from onnxgather.auditing.proof.index_range import (
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
 from onnxgather.auditing.records import DECIDED, RANGE_STATES, AuditedGather, Tensor
+from onnxgather.core.checks import number_of, printable
 from onnxgather.core.descriptors.arrays import Array, is_outside
 from onnxgather.core.descriptors.feature_levels import minimum_feature_level
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
@@ -126,7 +127,7 @@ def audit_graph(
         network = read_network(network, shapes)
         bounds = refine("given")
     if arrays:
-        captured = capture(network, arrays, RUN_TIMEOUT)
+        captured = capture(network, arrays, RUN_TIMEOUT, clamp=True)
         if any(not gather.is_settled for gather in gathers.values()):
             bounds = refine("run")
         _put_seen(gathers, network, captured)
@@ -325,7 +326,26 @@ class _Stage:
             )
             if found is not None:
                 return found
-        return None
+        return self._counted(scope, operation)
+
+    def _counted(self, scope: Scope, operation: Operation) -> Found | None:
+        """Return the first index out of range that only the whole run counted."""
+        met = self._captured.counts.get(operation)
+        if met is None or met.first is None or met.value is None:
+            return None
+        coordinates = self.bounds.coordinates(scope, operation)
+        coordinate = 0
+        if len(coordinates) > 1:  # the last axis holds tuples
+            coordinate = met.first[-1]
+        return Found(
+            "inputs",
+            met.first,
+            met.value,
+            met.outside,
+            out_of_range(operation.operator),
+            coordinate=coordinate,
+            low=int(low_of(coordinates[coordinate].lowest)),
+        )
 
 
 def _record(
@@ -437,8 +457,13 @@ def _translated(
 def _put_seen(
     gathers: dict[OperationKey, AuditedGather], network: Network, captured: Captured
 ) -> None:
-    """Put the least and the greatest index of a run in the records."""
+    """Put what gathers met in a run, and the ends of their indices, in the records."""
     for key, scope, operation in operations_of(network):
+        met = captured.counts.get(operation)
+        if met is not None:
+            gather = gathers[key]
+            index_range = replace(gather.range, met=met)
+            gathers[key] = replace(gather, range=index_range)
         executions = captured.gathers.get(operation)
         if not executions:
             continue
@@ -668,8 +693,27 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
 
 def notes_of(captured: Captured) -> Iterator[str]:
     """Yield the notes of an audit."""
+    if captured.first_outside:
+        yield (
+            "with the given inputs the untouched model stops at"
+            f" {captured.first_outside}; what follows is under clamp"
+        )
     if captured.stop:
-        yield f"the run with the given inputs ends early: {captured.stop}"
+        end = f"the run with the given inputs ends early: {captured.stop}"
+        if captured.no_provider:
+            why = f"gathers behind it were not reached, as {captured.no_provider}"
+            end = f"{end}; {why}"
+        yield end
+    if captured.added:
+        names = ", ".join(printable(row.node) for row in captured.added)
+        outside = sum(row.outside for row in captured.added)
+        indices = sum(row.indices for row in captured.added)
+        count = number_of(len(captured.added), "gather")
+        yield (
+            f"ONNX Runtime makes {count} of other operators ({names}), which met"
+            f" {outside:,} indices out of range of {indices:,}"
+        )
     for where in sorted(captured.cut):
-        limits = f"{MOST_ITERATIONS} of a loop, {MOST_OF_ALL:,} of all"
-        yield f"the {where} has more iterations than are seen: {limits}"
+        ran = f"the first {MOST_ITERATIONS} iterations"
+        sizes = f"the sizes and the indices in range of the {where} are those of {ran}"
+        yield f"{sizes}, and of no later one"
