@@ -33,6 +33,7 @@ from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
 from onnxgather.auditing.proof.index_range import (
     Found,
     IndexRange,
+    Met,
     SizesFrom,
     invalid_range,
     proof_of,
@@ -330,7 +331,7 @@ class _Stage:
 
     def _counted(self, scope: Scope, operation: Operation) -> Found | None:
         """Return the first index out of range that only the whole run counted."""
-        met = self._captured.counts.get(operation)
+        met = self._captured.whole.counts.get(operation)
         if met is None or met.first is None or met.value is None:
             return None
         coordinates = self.bounds.coordinates(scope, operation)
@@ -459,11 +460,9 @@ def _put_seen(
 ) -> None:
     """Put what gathers met in a run, and the ends of their indices, in the records."""
     for key, scope, operation in operations_of(network):
-        met = captured.counts.get(operation)
+        met = captured.whole.counts.get(operation)
         if met is not None:
-            gather = gathers[key]
-            index_range = replace(gather.range, met=met)
-            gathers[key] = replace(gather, range=index_range)
+            gathers[key] = _with_seen(gathers[key], met.ends, met)
         executions = captured.gathers.get(operation)
         if not executions:
             continue
@@ -473,15 +472,26 @@ def _put_seen(
             arrays = execution.inputs
             for array, _ in _index_arrays(call.with_arrays(arrays), arrays):
                 if array.size:
-                    gather = gathers[key]
-                    low = int(array.min())
-                    high = int(array.max())
-                    if gather.range.seen is not None:
-                        seen_low, seen_high = gather.range.seen
-                        low = min(low, seen_low)
-                        high = max(high, seen_high)
-                    index_range = replace(gather.range, seen=(low, high))
-                    gathers[key] = replace(gather, range=index_range)
+                    ends = int(array.min()), int(array.max())
+                    gathers[key] = _with_seen(gathers[key], ends)
+
+
+def _with_seen(
+    gather: AuditedGather, ends: tuple[int, ...], met: Met | None = None
+) -> AuditedGather:
+    """Return the record of a gather, with ends of its indices in a run.
+
+    Args:
+        gather: The record.
+        ends: A least and a greatest index; empty if there is no index.
+        met: What the gather met in the whole run; None leaves the record's own.
+    """
+    all_ends = (*(gather.range.seen or ()), *ends)
+    seen = None
+    if all_ends:
+        seen = min(all_ends), max(all_ends)
+    index_range = replace(gather.range, seen=seen, met=met or gather.range.met)
+    return replace(gather, range=index_range)
 
 
 def _index_arrays(
@@ -693,22 +703,23 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
 
 def notes_of(captured: Captured) -> Iterator[str]:
     """Yield the notes of an audit."""
-    if captured.first_outside:
+    whole = captured.whole
+    if whole.first_outside:
         yield (
             "with the given inputs the untouched model stops at"
-            f" {captured.first_outside}; what follows is under clamp"
+            f" {whole.first_outside}; what follows is under clamp"
         )
     if captured.stop:
         end = f"the run with the given inputs ends early: {captured.stop}"
-        if captured.no_provider:
-            why = f"gathers behind it were not reached, as {captured.no_provider}"
+        if whole.why_not:
+            why = f"gathers behind it were not reached, as {whole.why_not}"
             end = f"{end}; {why}"
         yield end
-    if captured.added:
-        names = ", ".join(printable(row.node) for row in captured.added)
-        outside = sum(row.outside for row in captured.added)
-        indices = sum(row.indices for row in captured.added)
-        count = number_of(len(captured.added), "gather")
+    if whole.added:
+        names = ", ".join(printable(row.node) for row in whole.added)
+        outside = sum(row.outside for row in whole.added)
+        indices = sum(row.indices for row in whole.added)
+        count = number_of(len(whole.added), "gather")
         yield (
             f"ONNX Runtime makes {count} of other operators ({names}), which met"
             f" {outside:,} indices out of range of {indices:,}"

@@ -79,20 +79,24 @@ class Met(Struct, frozen=True):
     value: int | None
     """The index there."""
     under_clamp: bool
-    """Whether the untouched model stops at another gather, whose index was clamped: what
-    this gather met may follow from that."""
+    """Whether the untouched model stops at another gather, whose index was clamped.
+    What this gather met may follow from that."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The least and the largest index out of range; empty if there is none."""
+        return tuple(end for end in (self.least, self.largest) if end is not None)
 
     def joined(self, other: Met) -> Met:
         """Return what is met in the calls of this and of another one behind it."""
         first = self if self.outside else other
-        leasts = [met.least for met in (self, other) if met.least is not None]
-        largests = [met.largest for met in (self, other) if met.largest is not None]
+        ends = (*self.ends, *other.ends)
         return Met(
             self.runs + other.runs,
             self.indices + other.indices,
             self.outside + other.outside,
-            min(leasts, default=None),
-            max(largests, default=None),
+            min(ends, default=None),
+            max(ends, default=None),
             first.first,
             first.value,
             self.under_clamp,

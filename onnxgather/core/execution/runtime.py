@@ -301,8 +301,8 @@ def _proved(
     """Return the name and operator of each node that a provider runs.
 
     Raises:
-        NotRunError: The provider runs no node; or another one runs a node, which may be
-            the CPU provider only where `cpu_too` is true.
+        NotRunError: Another provider runs a node, or no node is left. Where `cpu_too`
+            is true, the CPU provider may run any node.
     """
     names = _device_names(provider)
     nodes: list[tuple[str, str]] = []
@@ -319,7 +319,7 @@ def _proved(
                 }
                 raise NotRunError("elsewhere", detail, node_elsewhere)
             nodes.append((node.name, node.op_type))
-    if not nodes:
+    if not nodes and not cpu_too:
         raise NotRunError("folded", "none is left to run")
     return tuple(nodes)
 
@@ -530,7 +530,8 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
         _described_outputs(opened, feed, blobs, content, every)
         for feed in request["feeds"]
     ]
-    names, nodes = zip(*opened.assignment, strict=True)
+    names = [name for name, _ in opened.assignment]
+    nodes = [operator for _, operator in opened.assignment]
     answered = {"names": names, "nodes": nodes, "outputs": outputs}
     if reports:
         answered["rows"] = provider_rows(setup.library)
