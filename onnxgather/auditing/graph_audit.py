@@ -707,24 +707,25 @@ def notes_of(captured: Captured) -> Iterator[str]:
     if whole.first_outside:
         yield (
             "with the given inputs the untouched model stops at"
-            f" {whole.first_outside}; what follows is under clamp"
+            f" {whole.first_outside}; what the run met behind it is under clamp"
         )
     if captured.stop:
-        end = f"the run with the given inputs ends early: {captured.stop}"
+        text = f"the run with the given inputs ends early: {captured.stop}"
         if whole.why_not:
             why = f"gathers behind it were not reached, as {whole.why_not}"
-            end = f"{end}; {why}"
-        yield end
+            text = f"{text}; {why}"
+        yield text
     if whole.added:
         names = ", ".join(printable(row.node) for row in whole.added)
         outside = sum(row.outside for row in whole.added)
         indices = sum(row.indices for row in whole.added)
         count = number_of(len(whole.added), "gather")
         yield (
-            f"ONNX Runtime makes {count} of other operators ({names}), which met"
-            f" {outside:,} indices out of range of {indices:,}"
+            f"ONNX Runtime makes {count} of other operators ({names}):"
+            f" {outside:,} of {indices:,} indices were out of range"
         )
     for where in sorted(captured.cut):
-        ran = f"the first {MOST_ITERATIONS} iterations"
-        sizes = f"the sizes and the indices in range of the {where} are those of {ran}"
-        yield f"{sizes}, and of no later one"
+        text = f"the {where} has more iterations than are seen: {MOST_ITERATIONS}"
+        if whole.counts:
+            text = f"{text}; indices out of range are counted in all"
+        yield text

@@ -7,7 +7,7 @@ has a number in its name there, as several may have one name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -94,7 +94,7 @@ def cpu_run(network: Network, why_not: str | None = None) -> WholeRun:
 def run_whole(
     network: Network, inputs: Mapping[str, Array], worker: Worker
 ) -> WholeRun:
-    """Run a whole model on onnxgather's provider, if it is there and has a gather.
+    """Run a whole model on onnxgather's provider, if it is there.
 
     Args:
         network: The model.
@@ -104,13 +104,6 @@ def run_whole(
     Raises:
         ProviderError: The run takes too long.
     """
-    has_gather = any(
-        operation.is_gather
-        for scope in network.scopes()
-        for operation in scope.operations
-    )
-    if not has_gather:
-        return cpu_run(network)
     library = operators_library()
     if library is None:
         return cpu_run(network, f"the native kernels are not there: {why_not()}")
@@ -123,7 +116,6 @@ def run_whole(
     }
     under_error = {**session, "settings": {"out_of_range": "error"}}
     run = WholeRun({**session, "settings": {"out_of_range": "clamp"}})
-    first = None
     model = onnx.ModelProto()
     model.CopyFrom(network.proto)
     marked = _marked(model, network)
@@ -133,12 +125,22 @@ def run_whole(
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
             return cpu_run(network, gathers.why_not_run(kind, detail))
-        if answer.failure is not None:
-            first = _put_first(run, answer.rows, marked)
+        stop = next((row for row in answer.rows if row.error is not None), None)
+        if stop is not None:
+            run.first_outside = _outside_text(stop, marked)
             answer, _ = ask(worker, network, model, inputs, run.session, report=True)
     except runtime.FailedError:  # a node crashes the worker
         return run
-    _put_counts(run, answer.rows, marked, first)
+    for row in answer.rows:
+        _, operation = _gather_of(row, marked)
+        if operation is None:
+            run.added.append(row)
+            continue
+        under_clamp = stop is not None and stop.node != row.node
+        met = met_of(row, under_clamp)
+        if operation in run.counts:  # another call of the function
+            met = run.counts[operation].joined(met)
+        run.counts[operation] = met
     return run
 
 
@@ -220,46 +222,21 @@ def _mark(nodes: Iterable[onnx.NodeProto], scope: Scope, marked: _Marked) -> Non
             _mark(graph.node, operation.bodies[name], marked)
 
 
-def _put_first(
-    run: WholeRun, rows: Iterable[GatherCounts], marked: _Marked
-) -> Operation | None:
-    """Put where the untouched model stops in a run; return the gather.
-
-    It is None if another node stops the model.
-    """
-    for row in rows:
-        number = _MARK.search(row.node)
-        if row.error is not None and number is not None:
-            scope, operation = marked[int(number[1])]
-            # The provider names the node before its sentence on the index.
-            _, _, sentence = row.error.rpartition("': ")
-            place = f"{operation.label} ({operation.operator}, {scope.place})"
-            run.first_outside = f"{place}: {sentence}"
-            return operation
-    return None
+def _gather_of(
+    row: GatherCounts, marked: _Marked
+) -> tuple[Scope, Operation] | tuple[None, None]:
+    """Return the gather of a row; none where ONNX Runtime makes it of another node."""
+    number = _MARK.search(row.node)
+    return marked[int(number[1])] if number else (None, None)
 
 
-def _put_counts(
-    run: WholeRun,
-    rows: Sequence[GatherCounts],
-    marked: _Marked,
-    first: Operation | None,
-) -> None:
-    """Put what each gather met in a run.
-
-    Args:
-        run: The run.
-        rows: What the provider counted.
-        marked: The gathers.
-        first: The gather at which the untouched model stops, if one stops it.
-    """
-    for row in rows:
-        number = _MARK.search(row.node)
-        if number is None:
-            run.added.append(row)
-            continue
-        _, operation = marked[int(number[1])]
-        met = met_of(row, under_clamp=first not in (None, operation))
-        if operation in run.counts:  # another call of the function
-            met = run.counts[operation].joined(met)
-        run.counts[operation] = met
+def _outside_text(row: GatherCounts, marked: _Marked) -> str:
+    """Return the gather of a row, and the first index out of range that it met."""
+    scope, operation = _gather_of(row, marked)
+    if scope and operation:
+        gather = f"{operation.label} ({operation.operator}, {scope.place})"
+    else:
+        gather = f"{row.node} ({row.operator}, made by ONNX Runtime)"
+    # The provider names the node before its sentence on the index.
+    _, _, sentence = (row.error or "").rpartition("': ")
+    return f"{gather}: {sentence}"

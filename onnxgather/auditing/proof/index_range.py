@@ -99,7 +99,7 @@ class Met(Struct, frozen=True):
             max(ends, default=None),
             first.first,
             first.value,
-            self.under_clamp,
+            self.under_clamp and other.under_clamp,
         )
 
 
