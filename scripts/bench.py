@@ -9,6 +9,8 @@
                                                    another checkout beside this one's
   python scripts/bench.py --against TILE_ROWS=512  the same with a number of
                                                    thresholds.h changed
+  python scripts/bench.py --nodes                  times the gather's node alone, with
+                                                   INT64 indices as exporters write them
 
 Each way must give the reference's bytes before it is timed. Libraries of the extra
 `bench` that are absent are left out. It needs Linux, and the native kernels.
@@ -37,7 +39,7 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
-from bench_workloads import OFFERED, WORKLOADS, Given, Shape
+from bench_workloads import DENSE, OFFERED, WORKLOADS, Given, Shape
 from build_hook import kernels_of
 
 import onnxgather as og
@@ -55,6 +57,8 @@ OURS = "og.Gather"
 OTHER = "the other kernels"
 PLAIN = "ONNX Runtime"
 """The way that a user writes by hand, with ONNX's operators."""
+BARE = "the CPU's own kernel"
+"""The node alone, which clamps nothing."""
 
 LONG_ENOUGH = 0.005
 """The seconds of a sample; shorter calls are repeated."""
@@ -115,27 +119,46 @@ def by_target(target: Target, given: Given) -> Run:
     """Return the model of a target in ONNX Runtime."""
     model = og.to_onnx(given.workload.desc(), target=target, threads=given.threads)
     shapes = given.data.shape, given.indices.shape, given.output.shape
-    return bound(model, given, shapes)
+    options = options_of(given)
+    options.register_custom_ops_library(kernels.operators_library())
+    return bound(model, options, given, shapes)
 
 
 def by_hand(given: Given) -> Run:
     """Return the graph that a user writes in ONNX Runtime."""
     workload = given.workload
     shapes = workload.data, workload.indices, workload.output
-    return bound(workload.model(), given, shapes)
+    return bound(workload.model(), options_of(given), given, shapes)
 
 
-def bound(model: onnx.ModelProto, given: Given, shapes: Sequence[Shape]) -> Run:
-    """Return a session of a model, bound to arrays in these shapes."""
+def by_node(on_ours: bool, given: Given) -> Run:
+    """Return the node alone, on onnxgather's provider or the CPU's."""
+    workload = given.workload
+    shapes = workload.data, workload.indices, workload.output
+    options = options_of(given)
+    if on_ours:
+        og.add_provider(options, "clamp")
+    return bound(workload.bare_model(), options, given, shapes)
+
+
+def options_of(given: Given) -> Any:
+    """Return the options of a session with the threads of a workload."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
-    options.register_custom_ops_library(kernels.operators_library())
     options.intra_op_num_threads = given.threads
     options.log_severity_level = 4
     # Else the workers of the last session still spin while the next one is timed.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    content = model.SerializeToString()
-    session = runtime.InferenceSession(content, options, ["CPUExecutionProvider"])
+    return options
+
+
+def bound(
+    model: onnx.ModelProto, options: Any, given: Given, shapes: Sequence[Shape]
+) -> Run:
+    """Return a session of a model, bound to arrays in these shapes."""
+    runtime: Any = import_module("onnxruntime")
+    # Without a provider in the options the CPU's runs all nodes.
+    session = runtime.InferenceSession(model.SerializeToString(), options)
     binding = session.io_binding()
     bind = binding.bind_input, binding.bind_input, binding.bind_output
     values = *model.graph.input, *model.graph.output
@@ -278,6 +301,14 @@ WAYS: dict[str, Callable[[Given], Run | None]] = {
 }
 LIBRARIES = list(WAYS)[5:]
 
+NODES: dict[str, Callable[[Given], Run]] = {
+    OURS: by_gather,
+    "native": partial(by_target, "native"),
+    "the provider": partial(by_node, True),
+    BARE: partial(by_node, False),
+}
+"""The ways of `--nodes`."""
+
 
 def ways(given: Given, other: ModuleType | None) -> dict[str, Run]:
     """Return the ways that are here, or og.Gather with two builds of the kernels.
@@ -295,6 +326,27 @@ def ways(given: Given, other: ModuleType | None) -> dict[str, Run]:
             run = WAYS[name](given)
             if run:
                 runs[name] = run
+    check_bytes(given, runs)
+    return runs
+
+
+def nodes(given: Given) -> dict[str, Run]:
+    """Return the ways of `--nodes`.
+
+    Raises:
+        AssertionError: A way gives other bytes than the reference.
+    """
+    runs = {name: way(given) for name, way in NODES.items()}
+    check_bytes(given, runs)
+    return runs
+
+
+def check_bytes(given: Given, runs: dict[str, Run]) -> None:
+    """Check that each way gives the reference's bytes.
+
+    Raises:
+        AssertionError: A way gives other bytes.
+    """
     for name, run in runs.items():
         given.output.view(np.uint8)[...] = 0xA5
         result: Any = run()
@@ -304,7 +356,6 @@ def ways(given: Given, other: ModuleType | None) -> dict[str, Run]:
             result = given.output
         same = np.asarray(result).tobytes() == given.expected.tobytes()
         assert same, f"workload {given.workload.name}: {name} has other bytes"
-    return runs
 
 
 def keep_to_cores(threads: int) -> None:
@@ -356,6 +407,7 @@ def main() -> None:
     add("--against", help="a checkout, or NAME=VALUE")
     add("--save", action="store_true", help="write the machine's file and the page")
     add("--page", action="store_true")
+    add("--nodes", action="store_true")
     options = parser.parse_args()
     times: Times = {}
     keep_to_cores(options.threads)
@@ -364,11 +416,21 @@ def main() -> None:
         other = kernels_of(options.against, folder) if options.against else None
         for workload in () if options.page else OFFERED:
             if not options.only or workload.name in options.only:
+                if options.nodes:
+                    workload = workload.as_exported()
                 given = Given(workload, options.threads)
-                runs = ways(given, other)
+                runs = nodes(given) if options.nodes else ways(given, other)
                 least = measure(runs, options.rounds, options.threads)
                 times[workload.name] = {name: round(least[name], 2) for name in least}
                 print(workload.name, workload.title, times[workload.name], flush=True)
+    for name in list(NODES)[:-1] if options.nodes else ():
+        for kind in (WORKLOADS, DENSE):
+            kinds = [row for row in kind if row.name in times]
+            shares = [times[row.name][name] / times[row.name][BARE] for row in kinds]
+            if shares:
+                share = f"{geometric_mean(shares):.2f} of {BARE}"
+                worst = f"worst {max(shares):.2f}"
+                print(f"{name}, geometric mean of {len(shares)}: {share}, {worst}")
     if options.against:
         print(f"{OURS}, geometric mean: {mean(times, OTHER)} of {OTHER}")
     if options.save:

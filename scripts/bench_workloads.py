@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -102,29 +102,43 @@ class Workload:
         )
         return gather.descriptor(tensors)
 
+    def as_exported(self) -> Workload:
+        """Return the same gather with INT64 indices, one for each element it takes."""
+        dense = self.output if self.operator == "GATHER_ELEMENTS" else self.indices
+        return replace(self, indices=dense, index_type="INT64")
+
+    def bare_model(self) -> onnx.ModelProto:
+        """Return the model of the gather alone; its indices are INT64 and dense."""
+        return self._model("bare", "", "indices")
+
     def model(self) -> onnx.ModelProto:
         """Return the model that a user writes: INT64, Max, Min, Expand, the gather."""
-        gather = self.gather
-        kinds = {"FLOAT32": "float", "FLOAT64": "double"}
-        kind = kinds.get(self.data_type, self.data_type.lower())
         nodes = "wide = Cast <to = 7> (indices) low = Max (wide, zero)"
         nodes += " index = Min (low, last)"
         index = "index"
         if self.operator == "GATHER_ELEMENTS" and self.indices != self.output:
             nodes += " each = Expand (index, sizes)"
             index = "each"
-        attribute = f"{gather.attribute} = {gather.number}"
-        nodes += f" output = {gather.onnx} <{attribute}> (data, {index})"
-        model = onnx.parser.parse_model(
-            f'<ir_version: 8, opset_import: ["": 17]> by_hand ({kind}[] data,'
-            f" {self.index_type.lower()}[] indices) => ({kind}[] output) {{ {nodes} }}"
-        )
+        model = self._model("by_hand", nodes, index)
         last = self.limits.astype(np.int64) - 1
         constants = {"zero": 0, "last": last, "sizes": self.output}
         for name, numbers in constants.items():
             array = np.array(numbers, np.int64)
             model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
         return model
+
+    def _model(self, name: str, nodes: str, index: str) -> onnx.ModelProto:
+        """Return a model of some nodes and the gather by the index that they make."""
+        gather = self.gather
+        kinds = {"FLOAT32": "float", "FLOAT64": "double"}
+        kind = kinds.get(self.data_type, self.data_type.lower())
+        attribute = f"{gather.attribute} = {gather.number}"
+        last = f"output = {gather.onnx} <{attribute}> (data, {index})"
+        return onnx.parser.parse_model(
+            f'<ir_version: 8, opset_import: ["": 17]> {name} ({kind}[] data,'
+            f" {self.index_type.lower()}[] indices) => ({kind}[] output)"
+            f" {{ {nodes} {last} }}"
+        )
 
     def arrays(self, seed: int = 1) -> tuple[Array, Array]:
         """Return random data and indices in range, both in the ranks of this class.
@@ -337,8 +351,13 @@ _TOP_K = partial(_DENSE, data=(8, 8400, 256), indices=(8, 300, 256), axis=1)
 
 DENSE = (
     _SQUARE("d0", "dense [1000, 1000] on axis 0", data_type="FLOAT32", axis=0),
+    _SQUARE("d0h", "dense on axis 0 FLOAT16", data_type="FLOAT16", axis=0),
+    _SQUARE("d0b", "dense on axis 0 UINT8", data_type="UINT8", axis=0),
+    _SQUARE("d0l", "dense on axis 0 INT64", data_type="INT64", axis=0),
     _SQUARE("d1", "dense [1000, 1000] on axis 1", data_type="FLOAT32", axis=1),
     _SQUARE("d1h", "dense [1000, 1000] FLOAT16", data_type="FLOAT16", axis=1),
+    _SQUARE("d1b", "dense [1000, 1000] UINT8", data_type="UINT8", axis=1),
+    _SQUARE("d1l", "dense [1000, 1000] INT64", data_type="INT64", axis=1),
     _TOP_K("d5", "dense top-k 300 x 256", data_type="FLOAT32"),
     _TOP_K("d5h", "dense top-k 300 x 256 FLOAT16", data_type="FLOAT16"),
     _TOP_K("d5b", "dense top-k 300 x 256 UINT8", data_type="UINT8"),

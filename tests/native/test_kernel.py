@@ -134,8 +134,10 @@ def large_cases() -> Iterator[DescriptorCase]:
         ("GATHER_ELEMENTS", "FLOAT32", (900, 4), (900, 4), 0),
         ("GATHER_ELEMENTS", "FLOAT32", (4, 3000), (4, 3001), 1),
         ("GATHER_ELEMENTS", "FLOAT16", (50, 600), (70, 600), 0),
-        ("GATHER_ND", "FLOAT32", (90, 80), (5000, 2), 0),
         ("GATHER_ND", "FLOAT16", (9, 8, 7, 3), (5000, 3), 0),
+        ("GATHER_ND", "FLOAT32", (90, 80), (5000, 2), 0),
+        ("GATHER_ND", "UINT8", (60, 50, 3), (5000, 2), 0),
+        ("GATHER_ND", "FLOAT64", (5, 6, 7), (5000, 3), 0),
     ]
     rng = np.random.default_rng(5)
     for number, (operator, kind, data, indices, axis) in enumerate(shapes):
@@ -350,8 +352,14 @@ MISTAKES: list[Change] = [
     ("tiles.h", "last = size - 1;", "last = size;"),
     ("offsets.c", "index ^= outside;", "(void)0;"),
     ("offsets.c", "(!first && missing[j]) | ", ""),
-    ("rows.c", "index_at(indices, at + 1, type", "index_at(indices, at, type"),
-    ("rows.c", "if (first >= size0) break;", "if (first > size0) break;"),
+    ("rows.c", "index_of(indices, at + 1, type", "index_of(indices, at, type"),
+    ("rows.c", "first >= size0", "first > size0"),
+    ("rows.c", "second >= size1", "second > size1"),
+    (
+        "rows.c",
+        "&outside, type, coordinates, piece, whole, 0, 0)",
+        "&outside, type, coordinates, piece, whole, 0, 1)",
+    ),
     ("rows.c", "return j;", "return to;"),
     ("rows.c", "*outside |= met;", ""),
     ("loops.c", "if (outside) run->end = outside_end;", ""),

@@ -184,6 +184,41 @@ def test_a_library_gives_the_bytes_of_the_reference(number: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
+ALL_NODES = """
+import sys
+sys.path[:0] = sys.argv[1:]
+import bench, test_bench
+for workload in test_bench.SMALL:
+    given = test_bench.Given(workload.as_exported(), 1)
+    assert list(bench.nodes(given)) == list(bench.NODES)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_kernels")
+def test_a_node_gives_the_bytes_of_the_reference_on_each_provider() -> None:
+    """In a process of its own, in which onnxgather's provider is registered."""
+    folders = [*map(str, (Path(__file__).parent, HELPERS, ROOT / "scripts"))]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ALL_NODES, *folders],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_exported_indices_are_those_that_a_node_has() -> None:
+    """INT64, and one for each element of GatherElements."""
+    exported = [workload.as_exported() for workload in SMALL]
+    assert {workload.index_type for workload in exported} == {"INT64"}
+    for workload in exported:
+        assert [node.op_type for node in workload.bare_model().graph.node] == [
+            workload.gather.onnx
+        ]
+        if workload.operator == "GATHER_ELEMENTS":
+            assert workload.indices == workload.output
+
+
 def nothing(*_: object) -> None:
     """Take the place of np.take, and gather nothing."""
 

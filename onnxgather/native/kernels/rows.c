@@ -175,44 +175,50 @@ void clear_rows(const struct rows *rows, const uint8_t *missing) {
 
 /* --- Rows straight from their indices --------------------------------------------------------- */
 
+/* An index that leads into the data, or, where `plain`, the index as it is. */
+INLINED uint64_t index_of(const char *indices, size_t at, const int type, uint64_t size,
+                          const int plain, uint64_t *outside) {
+    if (plain) return value_at(indices, at, type);
+    return index_at(indices, at, type, type >= GATHER_INT32, size, outside);
+}
+
 /* Rows `from` to `to`; inlined as one loop for each value of the constants from `type` on. Returns
    `to`, or the row where it ended early.
    `coordinates`: 1 or 2, of an index. `piece`: the bytes of a row where `whole`, else a row has one
-   to two pieces. `plain`: whether it ends at an index that is negative or out of range; the
-   processor guesses that none is, and goes on before it knows. `fetches`: whether what later
-   indices lead to is fetched, in range or not, as that is a hint and reads nothing. */
+   to two pieces. `packed`: whether the last coordinate counts pieces. `plain`: whether it ends at
+   an index that is negative or out of range; the processor guesses that none is, and copies before
+   it knows. `fetches`: whether what later indices lead to is fetched. */
 INLINED size_t copy_range(const struct line *axes, const struct rows *rows, size_t from, size_t to,
                           uint64_t *outside, const int type, const int coordinates,
-                          const size_t piece, const int whole, const int plain, const int fetches) {
+                          const size_t piece, const int whole, const int packed, const int plain,
+                          const int fetches) {
     const size_t size = rows->size, bytes = whole ? piece : rows->bytes, end = bytes - piece;
     const size_t ahead = rows->ahead * (size_t)coordinates;
-    const int is_signed = type >= GATHER_INT32;
     const char *indices = axes->indices;
     const uint64_t data_step = axes->data_step * size;
     const uint64_t size0 = axes[0].size, size1 = axes[coordinates - 1].size;
-    const uint64_t stride0 = axes[0].stride * size, stride1 = axes[coordinates - 1].stride * size;
+    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * size;
+    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * size;
     const char *restrict data = rows->data + from * data_step;
     char *restrict output = rows->output + from * bytes;
-    uint64_t met = 0;
+    uint64_t met = 0, unused = 0;
     size_t j = from;
     for (; j < to; j++) {
-        const size_t at = j * (size_t)coordinates;
-        if (fetches) {
-            uint64_t next = value_at(indices, at + ahead, type) * stride0;
-            if (coordinates == 2) next += value_at(indices, at + ahead + 1, type) * stride1;
+        const size_t at = j * (size_t)coordinates, later = at + ahead;
+        if (fetches) { /* where it leads outside the data, it is a hint that reads nothing */
+            uint64_t next = index_of(indices, later, type, size0, plain, &unused) * stride0;
+            if (coordinates == 2)
+                next += index_of(indices, later + 1, type, size1, plain, &unused) * stride1;
             FETCH((uintptr_t)data + next);
         }
-        uint64_t first, second = 0;
-        if (plain) {
-            first = value_at(indices, at, type);
-            if (first >= size0) break;
-            if (coordinates == 2) second = value_at(indices, at + 1, type);
-            if (second >= size1) break;
-        } else {
-            first = index_at(indices, at, type, is_signed, size0, &met);
-            if (coordinates == 2) second = index_at(indices, at + 1, type, is_signed, size1, &met);
+        const uint64_t first = index_of(indices, at, type, size0, plain, &met);
+        if (plain && first >= size0) break;
+        const char *row = data + first * stride0;
+        if (coordinates == 2) {
+            const uint64_t second = index_of(indices, at + 1, type, size1, plain, &met);
+            if (plain && second >= size1) break;
+            row += second * stride1;
         }
-        const char *row = data + first * stride0 + second * stride1;
         memcpy(output, row, piece);
         if (!whole) memcpy(output + end, row + end, piece);
         output += bytes;
@@ -222,18 +228,30 @@ INLINED size_t copy_range(const struct line *axes, const struct rows *rows, size
     return j;
 }
 
-/* All rows of a tile: those with later indices first, then the last ones; of both the rows before
-   the first index that is negative or out of range, then the rest. */
-INLINED int fuse(const struct line *axes, const struct rows *rows, const int type,
-                 const int coordinates, const size_t piece, const int whole) {
+/* Rows from `from` on: those with later indices first, then the last ones. */
+INLINED size_t copy_both(const struct line *axes, const struct rows *rows, size_t from,
+                         uint64_t *outside, const int type, const int coordinates,
+                         const size_t piece, const int whole, const int packed, const int plain) {
     const size_t count = rows->count;
     const size_t fetching = rows->ahead && count > rows->ahead ? count - rows->ahead : 0;
+    const size_t done = copy_range(axes, rows, from, fetching, outside, type, coordinates, piece,
+                                   whole, packed, plain, 1);
+    if (done < fetching) return done;
+    return copy_range(axes, rows, done, count, outside, type, coordinates, piece, whole, packed,
+                      plain, 0);
+}
+
+/* All rows of a tile: those before the first index that is negative or out of range, and the
+   rest. */
+INLINED int fuse(const struct line *axes, const struct rows *rows, const int type,
+                 const int coordinates, const size_t piece, const int whole) {
     uint64_t outside = 0;
-    size_t done = 0;
-    done = copy_range(axes, rows, done, fetching, &outside, type, coordinates, piece, whole, 1, 1);
-    done = copy_range(axes, rows, done, fetching, &outside, type, coordinates, piece, whole, 0, 1);
-    done = copy_range(axes, rows, done, count, &outside, type, coordinates, piece, whole, 1, 0);
-    copy_range(axes, rows, done, count, &outside, type, coordinates, piece, whole, 0, 0);
+    size_t done;
+    if (whole && axes[coordinates - 1].stride * rows->size == piece)
+        done = copy_both(axes, rows, 0, &outside, type, coordinates, piece, whole, 1, 1);
+    else done = copy_both(axes, rows, 0, &outside, type, coordinates, piece, whole, 0, 1);
+    if (done < rows->count)
+        copy_both(axes, rows, done, &outside, type, coordinates, piece, whole, 0, 0);
     return outside != 0;
 }
 
