@@ -184,7 +184,7 @@ def libraries_of(system: str) -> dict[str, list[str]]:
     operators = "onnxgather_operators" + suffixes.get(system, ".so")
     module = "_native.pyd" if system == "win32" else "_native.abi3.so"
     own = ["operator.c", "provider.c", "onnxruntime_calls.c", "report.c", "onnx_node.c"]
-    return {module: ["python.c"], operators: own}
+    return {module: ["python.c", "threads.c"], operators: own}
 
 
 def command_of(

@@ -53,7 +53,9 @@ def kernels_of(build: str, folder: str) -> ModuleType:
         header.write_text(text)
     hook = load_build_hook()
     library, own = next(iter(hook.libraries_of(sys.platform).items()))
-    files = [str(sources / file) for file in (*own, *hook.SHARED)]
+    paths = [sources / file for file in (*own, *hook.SHARED)]
+    # An older checkout may lack a source.
+    files = [str(path) for path in paths if path.exists()]
     compiler = hook.words("CC") or hook.first_compiler()
     python = sysconfig.get_path("include"), sys.base_prefix
     command = hook.command_of(compiler, sys.platform, library, files, python)

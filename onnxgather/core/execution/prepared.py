@@ -29,11 +29,11 @@ from onnxgather.core.public import public
 
 T = TypeVar("T")
 
-THREADED_NANOSECONDS = 300_000
+THREADED_NANOSECONDS = 100_000
 """The least time that is worth threads.
 
-A thread starts in about 20 us, and two wait for one another; "Threads of `og.Gather`"
-in docs/decisions/native.md has what that costs.
+A thread that waits wakes in 5 to 20 us, and two wait for one another; "Threads of
+`og.Gather`" in docs/decisions/native.md has what that costs.
 
 The time is a guess: a nanosecond for each row, and one for 16 bytes of output.
 """

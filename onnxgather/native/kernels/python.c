@@ -5,15 +5,13 @@
 #include <Python.h>
 
 #include <stdalign.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernel.h"
-#include "lock.h"
+#include "threads.h"
 
 #define TENSORS 3 /* InputTensor, IndicesTensor, OutputTensor */
 #define OUTPUT 2
-#define MOST_THREADS 64
 #define PARTS_PER_THREAD 4 /* so that a thread that starts late has less to do */
 
 /* Python gives the numbers of struct gather up to reachable_count: 5 of 32 bits, then all of 64.
@@ -24,104 +22,12 @@
 /* Bytes of output from which the GIL is released; a smaller gather ends before that would help. */
 #define RELEASED_BYTES 65536
 
-#ifdef _WIN32
-#define THREAD(name, argument) DWORD WINAPI name(LPVOID argument)
-#else
-#define THREAD(name, argument) void *name(void *argument)
-#endif
-
-/* One call of a gather that several threads share. Threads are made for a call, so the child of a
-   fork misses none. The caller takes parts too and waits only for those that others took: a thread
-   that starts late finds none left, and touches nothing but this struct. */
-struct call {
-    const struct gather *gather;
-    const void *data, *indices;
-    void *output;
-    size_t next, count; /* parts */
-    size_t running, holders;
-    int fine;
-    lock lock;
-    condition done;
-};
-
-static void init_lock(struct call *call) {
-#ifdef _WIN32
-    InitializeSRWLock(&call->lock);
-    InitializeConditionVariable(&call->done);
-#else
-    pthread_mutex_init(&call->lock, NULL);
-    pthread_cond_init(&call->done, NULL);
-#endif
-}
-
-/* Free a call; Windows needs nothing for its locks. */
-static void free_call(struct call *call) {
-#ifndef _WIN32
-    pthread_mutex_destroy(&call->lock);
-    pthread_cond_destroy(&call->done);
-#endif
-    free(call);
-}
-
-/* Run parts until none is left; called and left with the lock. */
-static void run_parts(struct call *call) {
-    while (call->next < call->count) {
-        size_t part = call->next++;
-        call->running++;
-        UNLOCK(&call->lock);
-        enum gather_end end = gather_run(call->gather, call->data, call->indices, call->output,
-                                         part, call->count);
-        LOCK(&call->lock);
-        call->fine &= end != GATHER_STOPPED;
-        if (!--call->running) WAKE(&call->done);
-    }
-}
-
-static void leave(struct call *call) {
-    size_t holders = --call->holders;
-    UNLOCK(&call->lock);
-    if (!holders) free_call(call);
-}
-
-static THREAD(join, argument) {
-    struct call *call = argument;
-    LOCK(&call->lock);
-    run_parts(call);
-    leave(call);
-    return 0;
-}
-
-static int begin(struct call *call) {
-#ifdef _WIN32
-    HANDLE thread = CreateThread(NULL, 0, join, call, 0, NULL);
-    if (thread) CloseHandle(thread);
-    return thread != NULL;
-#else
-    pthread_t thread;
-    return !pthread_create(&thread, NULL, join, call) && !pthread_detach(thread);
-#endif
-}
-
 /* Whether every index was in range, or need not be. */
 static int run_gather(const struct gather *gather, size_t threads, size_t parts, const void *data,
                       const void *indices, void *output) {
-    struct call *call = parts > 1 ? malloc(sizeof *call) : NULL;
     gather_clear(gather, output);
-    if (!call) return gather_run(gather, data, indices, output, 0, 1) != GATHER_STOPPED;
-    *call = (struct call){gather, data, indices, output, .count = parts, .holders = 1, .fine = 1};
-    init_lock(call);
-    LOCK(&call->lock);
-    for (; threads > 1; threads--) {
-        call->holders++;
-        if (begin(call)) continue;
-        call->holders--;
-        break; /* where one thread cannot be made, the others run its parts */
-    }
-    run_parts(call);
-    while (call->running) WAIT(&call->done, &call->lock);
-    int fine = call->fine;
-    leave(call);
-    return fine;
+    if (parts > 1) return gather_run_on_threads(gather, data, indices, output, parts, threads);
+    return gather_run(gather, data, indices, output, 0, 1) != GATHER_STOPPED;
 }
 
 /* What an array must be to stand for a tensor. */
