@@ -5,7 +5,9 @@
 zig (of the extra `wheels`) compiles tests/native/answers.c with the kernels for 64-bit
 ARM, as they are in its wheel. qemu-aarch64-static, of Debian's qemu-user-static, runs
 it with the C library of libc6-arm64-cross. The gathers are those of the corpus, then
-random ones, under one policy after the other, in 1 to 5 parts.
+random ones, under one policy after the other, in 1 to 5 parts. Before them the
+harnesses of scripts/sanitize.py run there: nodes of ONNX, each element against the
+formula, and the report of the provider on threads.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from sanitize import NATIVE, ROOT, SHARED
+from sanitize import HARNESSES, NATIVE, ROOT, SHARED
 
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
@@ -40,6 +42,22 @@ ZIG = f"{shlex.quote(sys.executable)} -m ziglang cc -target aarch64-linux-gnu.2.
 QEMU = "qemu-aarch64-static -L /usr/aarch64-linux-gnu"
 BATCH = 2000
 """Gathers of one run of the program."""
+RUNS = {"fuzz_nodes": ("200000", "7"), "fuzz_report": ("20000", "4")}
+"""The harnesses that say themselves whether they are right, and their arguments."""
+
+
+def compiled(cc: str, folder: Path, program: str, sources: Sequence[str]) -> Path:
+    """Compile a program of tests/native with sources of the kernels; return its path.
+
+    Raises:
+        OSError, subprocess.CalledProcessError: The compiler does not start, or fails.
+    """
+    path = folder / program
+    words = f"{cc} -std=c11 -O2 -pthread -I{NATIVE} -o {path}"
+    files = [NATIVE / name for name in sources]
+    files.append(ROOT / "tests" / "native" / f"{program}.c")
+    subprocess.run([*shlex.split(words), *files], check=True)
+    return path
 
 
 def questions(count: int, seed: int) -> Iterator[tuple[str, bytes, bytes]]:
@@ -105,13 +123,15 @@ def main() -> int:
         return 2
     started, done, differences = time.monotonic(), 0, 0
     with TemporaryDirectory() as folder:
-        program = Path(folder, "answers")
-        words = f"{options.cc} -std=c11 -O2 -pthread -I{NATIVE} -o {program}"
-        sources = [NATIVE / name for name in SHARED]
-        sources.append(ROOT / "tests" / "native" / "answers.c")
+        emulator = shlex.split(options.emulator)
         try:
-            subprocess.run([*shlex.split(words), *sources], check=True)
-            command = [*shlex.split(options.emulator), str(program)]
+            for name, arguments in RUNS.items():
+                path = compiled(options.cc, Path(folder), name, HARNESSES[name])
+                if subprocess.run([*emulator, str(path), *arguments]).returncode:
+                    print(f"{name} failed")
+                    differences += 1
+            path = compiled(options.cc, Path(folder), "answers", SHARED)
+            command = [*emulator, str(path)]
             asked = questions(options.count, options.seed)
             while batch := [*itertools.islice(asked, BATCH)]:
                 for difference in differing(command, batch):
