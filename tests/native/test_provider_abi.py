@@ -12,9 +12,7 @@ from shutil import which
 import pytest
 from folders import HELPERS, ROOT
 from observed_library import (
-    functions_called,
     functions_declared,
-    functions_entered,
     functions_given,
     observed,
 )
@@ -56,7 +54,8 @@ def run_here():
     run_on(opened_here(through(["Slice"])), data)
     large = np.arange(700 * 300, dtype=np.float32).reshape(700, 300)
     many = np.arange(700 * 290).reshape(700, 290) % 300
-    run_on(opened_here(one_gather("GatherElements", large, many, axis=1)), large, many)
+    by_elements = one_gather("GatherElements", large, many, attributes={"axis": 1})
+    run_on(opened_here(by_elements), large, many)
     try:
         run_on(opened_here(model), data, ids)
     except Exception as error:

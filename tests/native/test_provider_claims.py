@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import ctypes
+import itertools
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -33,7 +34,6 @@ from provider_models import (
 from runtime_faults import IS_OLD
 
 import onnxgather as og
-from onnxgather.core.descriptors.arrays import Array
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 WILD = np.array([0, 9])
@@ -49,9 +49,8 @@ def gather_of(
     operator: str, data_type: int, data: Shape, indices: Shape, **attributes: int
 ) -> onnx.ModelProto:
     """Return a model with one node g, of shapes that need not be those of arrays."""
-    node = helper.make_node(
-        operator, ["data", "indices"], ["output"], "g", **attributes
-    )
+    node = helper.make_node(operator, ["data", "indices"], ["output"], "g")
+    node.attribute.extend(itertools.starmap(helper.make_attribute, attributes.items()))
     inputs = [tensor("data", data_type, data), tensor("indices", INT64, indices)]
     output = tensor("output", data_type, None)
     return model_of([node], inputs, [output], 21)

@@ -13,7 +13,6 @@ from exported_networks import EACH, NETWORKS
 from onnx.inliner import inline_local_functions
 from provider_models import CPU_PROVIDER, GATHERS, opened, opened_on_cpu, operators_on
 
-import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 
 OPERATORS = ("Gather", "GatherElements", "GatherND")
