@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import runtime
+from onnxgather.core.options import OutOfRange
 
 ort: Any = import_module("onnxruntime")
 
@@ -67,7 +69,7 @@ def one_gather(
     opset: int = 17,
     graph: str = "graph",
     constants: Sequence[str] = (),
-    **attributes: int,
+    attributes: Mapping[str, int] | None = None,
 ) -> onnx.ModelProto:
     """Return a model with one node, from `data` and `indices` to `output`.
 
@@ -81,11 +83,10 @@ def one_gather(
         opset: The opset of the model.
         graph: The name of the graph.
         constants: Which of data and indices are constants.
-        **attributes: The attributes of the node.
+        attributes: The attributes of the node.
     """
-    node = helper.make_node(
-        operator, ["data", "indices"], ["output"], name, **attributes
-    )
+    numbers: dict[str, Any] = {**(attributes or {})}
+    node = helper.make_node(operator, ["data", "indices"], ["output"], name, **numbers)
     data_shape, indices_shape, output_shape = shapes or (
         data.shape,
         indices.shape,
@@ -107,7 +108,7 @@ def one_gather(
 
 def opened(
     model: onnx.ModelProto | bytes,
-    out_of_range: str = "error",
+    out_of_range: OutOfRange = "error",
     *,
     level: int | None = None,
     threads: int = 1,
@@ -173,8 +174,6 @@ def ort_value(array: Array) -> Any:
 
 def array_of(value: Any) -> Array:
     """Return the array of a tensor of ONNX Runtime."""
-    import ctypes
-
     number = value.element_type()
     if number != TensorProto.BFLOAT16:
         return value.numpy()

@@ -57,7 +57,7 @@ class RandomNode:
             shapes=self.shapes,
             opset=self.opset,
             graph="random nodes",
-            **self.attributes,
+            attributes=self.attributes,
         )
 
     @property
@@ -305,7 +305,8 @@ def _as_directml(node: RandomNode, sizes: Array) -> Array:
     if node.is_static:
         indices = np.where(sizes == 1, 0, indices).astype(indices.dtype)
     data = node.data
-    operator, attributes = node.operator, dict(node.attributes)
+    operator = node.operator
+    attributes: dict[str, Any] = {**node.attributes}
     # Case: a GatherElements whose indices are smaller than a descriptor has them.
     kept = tuple(slice(size) for size in indices.shape)
     if operator == "GatherElements":

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,9 +23,9 @@ from folders import HELPERS, ROOT
 from kernel_numbers import gather_of
 from messages import message_of, rows_of
 from native_models import Refusal, asked, attributes, model, run, session, wanted
+from observed_library import functions_called, functions_declared, observed
 from onnx import TensorProto, helper
 from rings import by_ring
-from sanitize import NATIVE, SHARED
 from short_descriptors import ascending
 
 import onnxgather as og
@@ -502,22 +501,6 @@ def test_hostile_models_are_refused_or_stay_inside_their_tensors() -> None:
     assert refused > ran > 0
 
 
-def observed(folder: Path) -> str:
-    """Compile the library so that it notes which functions of ONNX Runtime it calls."""
-    library = str(folder / "operators.so")
-    sources = [str(NATIVE / name) for name in ("operator.c", *SHARED)]
-    command = [
-        "cc",
-        "-std=c11",
-        "-shared",
-        "-fPIC",
-        "-include",
-        str(FOLDER / "called.h"),
-    ]
-    subprocess.run([*command, "-o", library, *sources], check=True)
-    return library
-
-
 def cores_counted(library: str) -> tuple[int, int]:
     """Return the cores that the library counts, and in how many parts it cuts a large
     gather."""
@@ -534,9 +517,7 @@ def run_parallel(library: str) -> bool:
     opened = session(model([LARGE], [attributes(LARGE)]), 2, library)
     found = run(opened, TestThreads.data, TestThreads.indices)[0]
     assert same(found, og.reference(LARGE, TestThreads.data, TestThreads.indices))
-    return (ctypes.c_char * 415).in_dll(ctypes.CDLL(library), "called").raw[
-        PARALLEL_FOR
-    ] == 1
+    return PARALLEL_FOR in functions_called(library)
 
 
 PARALLEL_FOR = 274
@@ -575,19 +556,14 @@ class TestABI:
     @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
     def test_every_function_is_called_and_answers(self, tmp_path: Path) -> None:
         library = observed(tmp_path)
-        table = (NATIVE / "onnxruntime_abi.h").read_text(encoding="utf-8")
-        numbers = {
-            int(one)
-            for one in re.findall(r"^ORT_FUNCTION\((\d+),", table, re.MULTILINE)
-        }
+        numbers = functions_declared("onnxruntime_abi.h")
         opened = session(model([LARGE], [attributes(LARGE)]), 2, library)
         found = run(opened, TestThreads.data, TestThreads.indices)[0]
         assert same(found, og.reference(LARGE, TestThreads.data, TestThreads.indices))
         broken = attributes(rows()) | {"policy": 3}
         with pytest.raises(Refusal, match="gather0"):
             session(model([rows()], [broken]), 1, library)
-        called = (ctypes.c_char * 415).in_dll(ctypes.CDLL(library), "called").raw
-        assert {number for number in range(415) if called[number]} == numbers
+        assert functions_called(library) == numbers
         assert len(numbers) == 26
 
     def test_an_older_onnx_runtime_is_refused_in_one_sentence(self) -> None:

@@ -24,6 +24,7 @@ from runtime_faults import IS_OLD
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.options import POLICIES, OutOfRange
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 IDS = np.array([0, -1, 3])
@@ -201,8 +202,8 @@ def test_each_call_of_a_function_has_a_row(level: int) -> None:
 FOLDED = ("data", "indices")
 
 
-@pytest.mark.parametrize("policy", ["error", "clamp", "zero", "directml"])
-def test_constants_in_range_are_folded_before_the_provider(policy: str) -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_constants_in_range_are_folded_before_the_provider(policy: OutOfRange) -> None:
     session = opened(one_gather("Gather", DATA, IDS, constants=FOLDED), policy)
     (output,) = run_on(session)
     assert output.tobytes() == DATA[IDS].tobytes()

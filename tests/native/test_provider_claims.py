@@ -4,10 +4,12 @@ it."""
 from __future__ import annotations
 
 import ctypes
+import itertools
 import subprocess
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from provider_models import (
     ort,
     providers_of,
     run_on,
+    said,
     session_of,
     session_options,
     tensor,
@@ -33,7 +36,6 @@ from provider_models import (
 from runtime_faults import IS_OLD
 
 import onnxgather as og
-from onnxgather.core.descriptors.arrays import Array
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
 WILD = np.array([0, 9])
@@ -49,9 +51,8 @@ def gather_of(
     operator: str, data_type: int, data: Shape, indices: Shape, **attributes: int
 ) -> onnx.ModelProto:
     """Return a model with one node g, of shapes that need not be those of arrays."""
-    node = helper.make_node(
-        operator, ["data", "indices"], ["output"], "g", **attributes
-    )
+    node = helper.make_node(operator, ["data", "indices"], ["output"], "g")
+    node.attribute.extend(itertools.starmap(helper.make_attribute, attributes.items()))
     inputs = [tensor("data", data_type, data), tensor("indices", INT64, indices)]
     output = tensor("output", data_type, None)
     return model_of([node], inputs, [output], 21)
@@ -292,19 +293,23 @@ def in_a_program(code: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_a_selection_policy_chooses_the_provider_once_it_is_registered() -> None:
+@pytest.mark.parametrize(
+    "policy", ["DEFAULT", "PREFER_CPU", "PREFER_GPU", "PREFER_NPU", "MAX_PERFORMANCE"]
+)
+def test_a_selection_policy_chooses_the_provider_once_it_is_registered(
+    policy: str,
+) -> None:
     """So its rule without options is ONNX's own: an index out of range is an error."""
     opened(one_gather("Gather", DATA, WILD))
     options = session_options()
-    options.set_provider_selection_policy(
-        ort.OrtExecutionProviderDevicePolicy.PREFER_CPU
-    )
+    policies = ort.OrtExecutionProviderDevicePolicy
+    options.set_provider_selection_policy(getattr(policies, policy))
     session = session_of(one_gather("Gather", DATA, WILD), options)
     assert providers_of(session) == {"g": GATHERS}
-    with pytest.raises(
-        Exception, match=r"IndicesTensor\[1\] must be in \[-4, 4\), got 9"
-    ):
+    with pytest.raises(Exception, match="must be in") as caught:
         run_on(session, DATA, WILD)
+    sentence = "Gather 'g': IndicesTensor[1] must be in [-4, 4), got 9"
+    assert said(caught.value) == sentence
 
 
 def test_importing_onnxgather_registers_nothing() -> None:
@@ -331,8 +336,14 @@ def split_model() -> onnx.ModelProto:
     )
 
 
-def test_gathers_that_the_provider_takes_become_no_split() -> None:
+def test_gathers_that_the_provider_takes_become_no_split(tmp_path: Path) -> None:
     data = np.arange(6, dtype=np.float32).reshape(3, 2)
+    options = session_options(level=99)
+    path = tmp_path / "optimized.onnx"
+    options.optimized_model_filepath = str(path)
+    session_of(split_model(), options, [CPU_PROVIDER])
+    alone = onnx.ModelProto.FromString(path.read_bytes())
+    assert [node.op_type for node in alone.graph.node if node.op_type == "Split"]
     session = opened(split_model(), level=99)
     assert operators_on(session) == ["Gather"] * 3
     outputs = run_on(session, data)
@@ -340,10 +351,10 @@ def test_gathers_that_the_provider_takes_become_no_split() -> None:
 
 
 def test_an_older_onnx_runtime_is_refused_in_one_sentence() -> None:
-    said: list[bytes] = []
+    messages: list[bytes] = []
 
     def create_status(code: int, message: bytes) -> int:
-        said.append(message)
+        messages.append(message)
         return code
 
     def get_api(version: int) -> int:
@@ -373,4 +384,4 @@ def test_an_older_onnx_runtime_is_refused_in_one_sentence() -> None:
         ctypes.byref(count),
     )
     assert (status, count.value, factories[0]) == (2, 0, None)
-    assert said == [b"onnxgather's provider needs ONNX Runtime 1.24, got 1.23.2"]
+    assert messages == [b"onnxgather's provider needs ONNX Runtime 1.24, got 1.23.2"]

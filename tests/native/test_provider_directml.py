@@ -4,6 +4,7 @@ provider."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,8 +31,9 @@ def is_one_of_directml_s(node: RandomNode) -> bool:
         return False
     data = ("FLOAT32", node.data.shape)
     indices = (node.indices.dtype.name.upper(), node.indices.shape)
+    attributes: dict[str, Any] = {**node.attributes}
     try:
-        og.from_onnx(node.operator, data, indices, **node.attributes)
+        og.from_onnx(node.operator, data, indices, **attributes)
     except og.DescriptorError:
         return False
     return True

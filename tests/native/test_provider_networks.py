@@ -3,13 +3,14 @@ nodes it takes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from exported_networks import EACH, NETWORKS
+from exported_networks import EACH, NETWORKS, NO_KERNEL
 from onnx.inliner import inline_local_functions
 from provider_models import CPU_PROVIDER, GATHERS, opened, opened_on_cpu, operators_on
 
@@ -84,3 +85,45 @@ def test_the_provider_takes_the_gathers_that_read_no_shape(name: str) -> None:
     left = sorted(operator for operator, reads_shape in found if reads_shape)
     on_cpu = operators_on(session, CPU_PROVIDER)
     assert [operator for operator in on_cpu if operator in OPERATORS] == left
+
+
+def with_a_wild_index(inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield inputs of which one, of integers, has a number that no axis reaches."""
+    for name, array in inputs.items():
+        if array.dtype in (np.int64, np.int32) and array.size:
+            wild = array.copy()
+            wild.flat[-1] = 30_000_000
+            yield {**inputs, name: wild}
+
+
+@pytest.mark.slow
+def test_what_a_wild_index_fails_on_the_cpu_runs_with_the_bytes_of_harden() -> None:
+    """Where the untouched model fails on the CPU, and not in another operator."""
+    failed = 0
+    differing: list[str] = []
+    for name, (model, inputs) in NETWORKS.items():
+        if name in NO_KERNEL:
+            continue
+        content = model.SerializeToString()
+        cpu = opened_on_cpu(content, level=0)
+        fails = [wild for wild in with_a_wild_index(inputs) if stops(cpu, wild)]
+        if not fails:
+            continue
+        failed += len(fails)
+        session = opened(content, "clamp", level=0)
+        hardened = opened_on_cpu(og.harden(model, "clamp"), level=0)
+        for wild in fails:
+            expected = outputs_of(hardened, wild)
+            if not all(map(is_same, outputs_of(session, wild), expected)):
+                differing.append(name)
+    assert differing == []
+    assert failed > 10
+
+
+def stops(session: Any, inputs: dict[str, Any]) -> bool:
+    """Whether a run stops at a gather of ONNX's."""
+    try:
+        session.run(None, inputs)
+    except Exception as error:
+        return re.search(r"running Gather(Elements|ND)? node", str(error)) is not None
+    return False

@@ -8,11 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from provider_models import GATHERS, opened, providers_of, run_on, said
+from provider_models import (
+    GATHERS,
+    Shape,
+    message_of_run,
+    one_gather,
+    opened,
+    providers_of,
+    run_on,
+    said,
+)
 from random_nodes import RandomNode, random_nodes, wanted
 from rings import by_ring
 
 import onnxgather as og
+from onnxgather.checking.corpus.built_in import forbidden_cases
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.options import POLICIES, OutOfRange
 
@@ -81,3 +91,61 @@ def test_random_nodes_are_the_reference_s(policy: OutOfRange) -> None:
         assert (row.policy, row.operator) == (policy, node.operator)
         assert counted(row) == counts(node), node.name
     assert rows == {}
+
+
+FORBIDDEN = {case.name.removeprefix("forbidden/"): case for case in forbidden_cases()}
+RULES = {
+    "batch-sizes": "the first batch_dims sizes of indices must be those of data",
+    "batch-count": "batch_dims must be at least 0 and less than both ranks",
+    "tuple-length": "the last size of indices must be 1 to rank(data) - batch_dims",
+    "tuple-rank": "batch_dims must be at least 0 and less than both ranks",
+    "index-sizes": "no size of indices but that at axis may exceed data's",
+    "index-rank": "indices must have the rank of data",
+    "elements-axis": "axis must be a dimension of data",
+    "axis": "axis must be a dimension of data",
+    "data-rank": "axis must be a dimension of data",
+}
+"""The rule that the provider names, by the group of the case."""
+
+FORBIDDEN_TYPES = {
+    "nd-index-type": "of input parameter (indices) of operator (GatherND)",
+    "elements-index-type": "of input parameter (indices) of operator (GatherElements)",
+    "index-type": "of input parameter (indices) of operator (Gather)",
+}
+
+
+@pytest.mark.parametrize("name", [*FORBIDDEN])
+def test_a_forbidden_node_is_refused(name: str) -> None:
+    """With the shapes in the model ONNX Runtime may refuse it first."""
+    case = FORBIDDEN[name]
+    group = name.split("/")[1]
+    node = case.operator, case.data, case.indices
+    static = one_gather(*node, attributes=case.node.attributes)
+    with pytest.raises(Exception, match=r"'g'|\(g\)"):
+        run_on(opened(static, "clamp"), case.data, case.indices)
+
+    shapes: list[Shape] = [
+        [f"{which}{axis}" for axis in range(array.ndim)]
+        for which, array in (("d", case.data), ("i", case.indices))
+    ]
+    if group in ("axis", "data-rank", "tuple-rank"):
+        shapes = [None, None]
+    model = one_gather(
+        *node,
+        shapes=(shapes[0], shapes[1], None),
+        attributes=case.node.attributes,
+    )
+    if group in FORBIDDEN_TYPES:
+        with pytest.raises(Exception, match="INVALID_GRAPH") as caught:
+            opened(model)
+        assert FORBIDDEN_TYPES[group] in str(caught.value)
+        return
+    session = opened(model, "clamp", level=0)
+    assert providers_of(session) == {"g": GATHERS}
+    data, indices = (
+        str([*array.shape]).replace(" ", "") for array in (case.data, case.indices)
+    )
+    ((attribute, number),) = case.node.attributes.items()
+    got = f"got data {data}, indices {indices} and {attribute} {number}"
+    sentence = f"{case.operator} 'g': {RULES[group]}, {got}"
+    assert message_of_run(session, case.data, case.indices) == sentence

@@ -10,6 +10,7 @@
 #include "onnxruntime_provider_abi.h"
 #include "report.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,31 @@ static uint32_t size_of(int number) {
 static OrtStatus *refuse_run(const struct kernel *kernel, const char *rule) {
     return refuse(kernel->api, "%s '%s': %s", onnx_operator_names[kernel->node.op], kernel->name,
                   rule);
+}
+
+static const char *attribute_of(enum onnx_operator op) {
+    return op == ONNX_GATHER_ND ? "batch_dims" : "axis";
+}
+
+/* Write a shape, such as [2,3]. */
+static void write_shape(struct shape shape, char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "[");
+    for (size_t k = 0; k < shape.rank && used < room; k++) {
+        const char *before = k ? "," : "";
+        used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, before, shape.sizes[k]);
+    }
+    if (used < room) snprintf(text + used, room - used, "]");
+}
+
+/* Refuse a run whose shapes break a rule. */
+static OrtStatus *refuse_shapes(const struct kernel *kernel, const struct onnx_node *node,
+                                const char *rule) {
+    char data[ONNX_SENTENCE], indices[ONNX_SENTENCE], full[3 * ONNX_SENTENCE];
+    write_shape(node->data, data, sizeof data);
+    write_shape(node->indices, indices, sizeof indices);
+    snprintf(full, sizeof full, "%s, got data %s, indices %s and %s %" PRId64, rule, data, indices,
+             attribute_of(node->op), node->attribute);
+    return refuse_run(kernel, full);
 }
 
 /* Write the sentence about the first index out of range into new memory; NULL without memory. */
@@ -154,7 +180,7 @@ static OrtStatus *ORT_CALL compute(OrtKernelImpl *self, OrtKernelContext *contex
     gather.element_size = size_of(type);
     gather.index_type = index_type == ORT_INT32 ? GATHER_INT32 : GATHER_INT64;
     const char *broken = onnx_node_gather(&node, &gather, &shape);
-    if (broken) return refuse_run(kernel, broken);
+    if (broken) return refuse_shapes(kernel, &node, broken);
     TRY(ORT(api, KernelContext_GetOutput)(context, 0, shape.sizes, shape.rank, &output));
     TRY(ORT(api, GetTensorMutableData)((OrtValue *)data, &run.data));
     TRY(ORT(api, GetTensorMutableData)((OrtValue *)indices, &run.indices));
@@ -264,7 +290,7 @@ static OrtStatus *ORT_CALL create_kernel(void *state, const OrtKernelInfo *info,
     struct onnx_node *node = &kernel->node;
     node->op = creator->op;
     node->ones_repeat = is_static(api, info, 0) && is_static(api, info, 1);
-    const char *attribute = node->op == ONNX_GATHER_ND ? "batch_dims" : "axis";
+    const char *attribute = attribute_of(node->op);
     /* Case: a node without the attribute has the default of ONNX. */
     if (!succeeds(api, ORT(api, KernelInfoGetAttribute_int64)(info, attribute, &node->attribute)))
         node->attribute = 0;
