@@ -179,6 +179,10 @@ _NOT_RUN = {
         "{name} must say which nodes it ran, which ONNX Runtime {detail} does not"
         f" record; install {OLDEST_RUNTIME} or later"
     ),
+    "before-plugins": (
+        "{name} must run in ONNX Runtime 1.24 or later, got {detail}; install"
+        f" onnxruntime>={OLDEST_RUNTIME}"
+    ),
     "library": "the plugin library of {name} does not load: {detail}",
     "no-device": "the plugin library of {name} loads, but does not offer {detail}",
     "elsewhere": "{name} must run every node, but {detail}",
