@@ -145,9 +145,6 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     start."""
     records_nodes: bool = True
     """Whether ONNX Runtime records which provider runs a node."""
-    takes_plugins: bool = False
-    """Whether ONNX Runtime loads plugin libraries, such as that of onnxgather's own
-    provider."""
     fault: str | None = None
     """Why the interpreter, or ONNX Runtime, does not load."""
     providers: tuple[TriedProvider, ...] = ()
@@ -156,6 +153,9 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is a host, which has no Python."""
     runtimes: tuple[str, ...] = ()
     """The lanes of the other runtimes whose modules are installed."""
+    takes_plugins: bool = False
+    """Whether ONNX Runtime loads plugin libraries, such as that of onnxgather's own
+    provider."""
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong."""
