@@ -153,6 +153,9 @@ class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it is a host, which has no Python."""
     runtimes: tuple[str, ...] = ()
     """The lanes of the other runtimes whose modules are installed."""
+    takes_plugins: bool = False
+    """Whether ONNX Runtime loads plugin libraries, such as that of onnxgather's own
+    provider."""
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong."""
@@ -434,7 +437,9 @@ def _with_lanes(
         label: The label of a lane whose name is taken; empty for this environment.
         taken: The names of the lanes before.
     """
-    names = lanes_installed(environment.listed, environment.runtimes, named)
+    names = lanes_installed(
+        environment.listed, environment.runtimes, named, environment.takes_plugins
+    )
     # Without any lane, that of the CPU says why nothing starts.
     if label:
         # Case: onnx alone is there for its evaluator.
@@ -552,6 +557,7 @@ def look_at(python: str, timeout: float = CASE_TIMEOUT) -> Environment:
         shared=len(files) - len(set(files)),
         listed=about.providers,
         records_nodes=about.records_nodes,
+        takes_plugins=about.takes_plugins,
         fault=about.fault,
         runtimes=tuple(_runtimes_on(path)),
     )

@@ -23,7 +23,7 @@ def _completed(*words: str) -> list[tuple[str, str]]:
     [
         (["sh"], ["show"]),
         (["run", "x.json", "--prov"], ["--provider", "--provider-option"]),
-        (["run", "x.json", "--provider", "o"], ["openvino"]),
+        (["run", "x.json", "--provider", "o"], ["openvino", "onnxgather"]),
         (
             ["check", "--lanes", "cpu,op"],
             ["cpu,openvino", "cpu,openvino-runtime", "cpu,opencv"],

@@ -178,7 +178,10 @@ def lanes_set_up() -> list[str]:
 
 
 def lanes_installed(
-    listed: Iterable[str], runtimes: Iterable[str], named: Collection[str] = ()
+    listed: Iterable[str],
+    runtimes: Iterable[str],
+    named: Collection[str] = (),
+    takes_plugins: bool = False,
 ) -> list[str]:
     """Return the names of the lanes that an environment has.
 
@@ -187,11 +190,12 @@ def lanes_installed(
         runtimes: The other runtimes whose modules it has. onnxgather itself brings
             onnx, so that the evaluator is always there and no lane for it is.
         named: Lanes to leave out, by the short or full names of their providers.
+        takes_plugins: Whether its ONNX Runtime loads plugin libraries, such as that of
+            onnxgather's own provider.
     """
     names: list[str] = []
     providers = [*listed]
-    # onnxgather brings a provider of its own to each ONNX Runtime.
-    if providers and operators_library() is not None:
+    if takes_plugins and operators_library() is not None:
         providers.append(PROVIDERS["onnxgather"].name)
     for provider in providers:
         name = SHORT_NAMES.get(provider, provider)

@@ -92,6 +92,7 @@ _NO_PREPACKING = "session.disable_prepacking"
 _WEIGHTS = "session.optimized_model_external_initializers_file_name"
 _LEAST_WEIGHT = "session.optimized_model_external_initializers_min_size_in_bytes"
 _ASSIGNMENT = "get_provider_graph_assignment_info"
+_REGISTER = "register_execution_provider_library"
 
 
 NotRunKind = Literal[
@@ -462,7 +463,8 @@ def environment() -> dict[str, Any]:
     Returns:
         `versions`. If ONNX Runtime loads: `providers`, as it lists them; `devices` by
         provider; `provider_versions`, as their devices state them; `records_nodes`,
-        whether it records which provider runs a node. Else `fault`: why not; and
+        whether it records which provider runs a node; `takes_plugins`, whether it loads
+        plugin libraries. Else `fault`: why not; and
         `installed`, whether the module onnxruntime is there.
     """
     versions = {"python": platform.python_version(), "numpy": np.__version__}
@@ -474,6 +476,7 @@ def environment() -> dict[str, Any]:
         versions["onnxruntime"] = runtime.__version__
         offers["providers"] = runtime.get_available_providers()
         offers["records_nodes"] = hasattr(runtime.InferenceSession, _ASSIGNMENT)
+        offers["takes_plugins"] = hasattr(runtime, _REGISTER)
         offers["devices"] = _devices_by_provider(runtime)
         offers["provider_versions"] = {
             device.ep_name: device.ep_metadata["version"]

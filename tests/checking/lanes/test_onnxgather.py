@@ -44,6 +44,7 @@ from onnxgather.checking.results import Result
 from onnxgather.checking.run import check_cases
 from onnxgather.core.execution import kernels
 from onnxgather.core.execution.providers import OUT_OF_RANGE
+from onnxgather.core.execution.runtime import CPU
 from onnxgather.core.model.values import load_model
 from onnxgather.core.options import POLICIES
 
@@ -303,13 +304,23 @@ def test_without_kernels_the_lane_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
     reason = "the native kernels must be there, but ONNXGATHER_NATIVE is 0"
     assert told(model_lane(LANE)) == [("NOT-RUN", reason)]
-    assert LANE not in lanes_installed(["CPUExecutionProvider"], [])
+    assert lanes_installed([CPU], [], takes_plugins=True) == ["cpu"]
 
 
-def test_an_environment_with_onnx_runtime_has_the_lane() -> None:
-    assert lanes_installed(["CPUExecutionProvider"], []) == ["cpu", LANE]
-    assert lanes_installed(["CPUExecutionProvider"], [], [LANE]) == ["cpu"]
-    assert lanes_installed([], []) == []
+def test_an_onnx_runtime_that_takes_plugins_has_the_lane() -> None:
+    assert lanes_installed([CPU], [], takes_plugins=True) == ["cpu", LANE]
+    assert lanes_installed([CPU], [], [LANE], takes_plugins=True) == ["cpu"]
+    assert lanes_installed([CPU], []) == ["cpu"]
+
+
+def test_a_shared_library_of_onnx_runtime_has_no_lane(tmp_path: Path) -> None:
+    library = tmp_path / "libonnxruntime.so"
+    library.touch()
+    message = message_of(og.OnnxGatherError, model_lane, LANE, str(library))
+    assert message == (
+        "lane 'onnxgather' must have a shared library of ONNX Runtime or a plugin, got"
+        " both"
+    )
 
 
 def test_the_lane_says_its_version_and_no_target(started: Started) -> None:

@@ -56,6 +56,7 @@ class About(msgspec.Struct, frozen=True):
     devices: dict[str, tuple[str, ...]] = {}
     provider_versions: dict[str, str] = {}
     records_nodes: bool = True
+    takes_plugins: bool = False
     fault: str | None = None
     installed: bool = True
 
