@@ -116,9 +116,9 @@ onnxgather's own provider; the detail is its version. library: the plugin librar
 not load; the detail is its error. no-device: the plugin library offers no such device;
 the detail is which, and the devices that ONNX Runtime lists.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
-left to run. operators: onnxgather's own operators did not run; the detail says why.
-types: the provider lacks a data type, without which it would read another element; the
-detail names both.
+left to run, or none that onnxgather's own provider runs. operators: onnxgather's own
+operators did not run; the detail says why. types: the provider lacks a data type,
+without which it would read another element; the detail names both.
 """
 
 
@@ -292,10 +292,7 @@ def _options(runtime: Any, setup: Setup) -> Any:
         options.enable_mem_pattern = False
         options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
     if setup.library is not None:
-        devices = _plugin_devices(runtime, setup.provider, setup.device)
-        options.add_provider_for_devices(devices, setup.settings or {})
-        if setup.cpu_too:
-            options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
+        _add_plugin(runtime, options, setup)
     if setup.operators is not None:
         try:
             options.register_custom_ops_library(setup.operators)
@@ -303,6 +300,17 @@ def _options(runtime: Any, setup: Setup) -> Any:
             detail = f"their library does not load: {line(error)}"
             raise NotRunError("operators", detail) from error
     return options
+
+
+def _add_plugin(runtime: Any, options: Any, setup: Setup) -> None:
+    """Add the provider of a plugin library to the options of a session."""
+    devices = _plugin_devices(runtime, setup.provider, setup.device)
+    options.add_provider_for_devices(devices, setup.settings or {})
+    # Behind it, as a CPU provider before it takes all nodes. One that is added by name
+    # takes no part in the order, and ONNX Runtime warns of nodes that it was not asked
+    # for.
+    if setup.cpu_too:
+        options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
 
 
 def _proved(
@@ -329,8 +337,11 @@ def _proved(
                 }
                 raise NotRunError("elsewhere", detail, node_elsewhere)
             nodes.append((node.name, node.op_type))
+    detail = "none is left to run"
+    if cpu_too:
+        detail = "none is a gather that it runs"
     if not nodes:
-        raise NotRunError("folded", "none is left to run")
+        raise NotRunError("folded", detail)
     return tuple(nodes)
 
 
@@ -400,10 +411,8 @@ def add_gather_provider(
             "must not have onnxgather's provider, got options that have it; make new"
             " SessionOptions for another policy"
         )
-    options.add_provider_for_devices(_plugin_devices(runtime, GATHERS), settings)
-    # A CPU provider that is added by name takes no part in the order, and ONNX Runtime
-    # warns of nodes that it was not asked for.
-    options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
+    setup = Setup(GATHERS, library=library, settings=settings, cpu_too=True)
+    _add_plugin(runtime, options, setup)
 
 
 def _has_gather_provider(options: Any, settings: Iterable[str]) -> bool:
@@ -543,9 +552,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
             perhaps `keep`: whether to keep the opened model, for requests that follow
             with the same model, `every`: whether the answer has all outputs of a run,
             in a list, and `report`: whether it has `rows`: what the gathers of
-            onnxgather's own provider have met in these runs. An empty request asks what `environment` returns. A request
-            with `graphs` asks for the graphs that the CPU provider runs: the object has
-            the arguments of `_written_graphs`.
+            onnxgather's own provider have met in these runs. An empty request asks what
+            `environment` returns. A request with `graphs` asks for the graphs that the
+            CPU provider runs: the object has the arguments of `_written_graphs`.
         blobs: The model and the arrays.
     """
     if not request:
@@ -562,9 +571,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     every = bool(request.get("every"))
-    reports = setup.library is not None and bool(request.get("report"))
-    if reports:
-        provider_rows(setup.library, reset=True)
+    reported = setup.library if request.get("report") else None
+    if reported is not None:
+        provider_rows(reported, reset=True)
     content = bytearray()
     outputs = [
         _described_outputs(opened, feed, blobs, content, every)
@@ -572,8 +581,8 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     ]
     names, nodes = zip(*opened.assignment, strict=True)
     answered = {"names": names, "nodes": nodes, "outputs": outputs}
-    if reports:
-        answered["rows"] = provider_rows(setup.library)
+    if reported is not None:
+        answered["rows"] = provider_rows(reported)
     return answered, bytes(content)
 
 
