@@ -445,7 +445,7 @@ def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
         if needed <= room:
             break
         room = needed + 4096
-    # A model may have names that are no UTF-8, or that hold other ends of lines.
+    # Other ends of lines than this one may be signs of a name.
     rows = text.raw[:needed].decode(errors="replace").split("\n")
     return [json.loads(row) for row in rows if row]
 
