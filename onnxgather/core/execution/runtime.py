@@ -446,7 +446,7 @@ def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
             break
         room = needed + 4096
     # Other ends of lines than this one may be signs of a name.
-    rows = text.raw[:needed].decode(errors="replace").split("\n")
+    rows = text.raw[:needed].decode().split("\n")
     return [json.loads(row) for row in rows if row]
 
 

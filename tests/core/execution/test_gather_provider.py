@@ -158,7 +158,7 @@ class TestRefused:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         assert message_of(og.ProviderError, og.add_provider, None) == (
             f"the environment of {GATHERS} does not contain ONNX Runtime; install"
-            " onnxruntime>=1.24.4"
+            " onnxruntime"
         )
 
     @pytest.mark.parametrize("version", ["1.23.2", "1.9.0", "1.23rc1"])
