@@ -49,7 +49,9 @@ def model_of(
     ]
     graph = helper.make_graph(nodes, name, inputs, outputs, initializers)
     opsets = [helper.make_opsetid("", opset)]
-    opsets += [helper.make_opsetid(domain, 1) for domain in {f.domain for f in functions}]
+    opsets += [
+        helper.make_opsetid(domain, 1) for domain in {f.domain for f in functions}
+    ]
     return helper.make_model(
         graph, opset_imports=opsets, ir_version=10, functions=functions
     )
@@ -164,7 +166,9 @@ def ort_value(array: Array) -> Any:
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
             bits.reshape(array.shape), number_of(array)
         )
-    return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array).reshape(array.shape))
+    return ort.OrtValue.ortvalue_from_numpy(
+        np.ascontiguousarray(array).reshape(array.shape)
+    )
 
 
 def array_of(value: Any) -> Array:

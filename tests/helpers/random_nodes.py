@@ -123,9 +123,7 @@ def _sizes(random: Random, rank: int, most: int = MOST_ELEMENTS) -> tuple[int, .
     return tuple(sizes)
 
 
-def _random_node(
-    random: Random, number: int, data_types: Sequence[Any]
-) -> RandomNode:
+def _random_node(random: Random, number: int, data_types: Sequence[Any]) -> RandomNode:
     operator = random.choice([*FIRST_OPSETS])
     opset = random.randint(FIRST_OPSETS[operator], NEWEST_OPSET)
     data_rank = random.randint(1, 8)

@@ -66,7 +66,9 @@ def loop_model() -> onnx.ModelProto:
         "Loop", ["count", "", "zeros"], ["sum"], "loop", body=body_of_loop()
     )
     constants = {"count": np.array(5), "zeros": np.zeros((3, 3), np.float32)}
-    return model_of([loop], inputs_of(), [tensor("sum", FLOAT, [3, 3])], 17, "loops", constants)
+    return model_of(
+        [loop], inputs_of(), [tensor("sum", FLOAT, [3, 3])], 17, "loops", constants
+    )
 
 
 def inputs_of() -> list[onnx.ValueInfoProto]:
@@ -104,7 +106,9 @@ def scan_model() -> onnx.ModelProto:
         [tensor("each", INT64, [])],
         [tensor("row", FLOAT, [3])],
     )
-    scan = helper.make_node("Scan", ["ids"], ["rows"], "scan", body=body, num_scan_inputs=1)
+    scan = helper.make_node(
+        "Scan", ["ids"], ["rows"], "scan", body=body, num_scan_inputs=1
+    )
     return model_of([scan], inputs_of(), [tensor("rows", FLOAT, ["n", 3])], 17, "scans")
 
 
@@ -112,7 +116,12 @@ def function_model() -> onnx.ModelProto:
     """Return a model that calls a function twice, which gathers."""
     opsets = [helper.make_opsetid("", 17)]
     function = helper.make_function(
-        "local", "rows_at", ["data", "ids"], ["rows"], [gather("inside", "rows")], opsets
+        "local",
+        "rows_at",
+        ["data", "ids"],
+        ["rows"],
+        [gather("inside", "rows")],
+        opsets,
     )
     calls = [
         helper.make_node("rows_at", ["data", "ids"], ["a"], "first", domain="local"),
@@ -219,7 +228,9 @@ def test_constants_out_of_range(level: int) -> None:
 
 
 def test_constants_are_not_folded_without_optimization() -> None:
-    session = opened(one_gather("Gather", DATA, WILD, constants=FOLDED), "clamp", level=0)
+    session = opened(
+        one_gather("Gather", DATA, WILD, constants=FOLDED), "clamp", level=0
+    )
     (output,) = run_on(session)
     assert output.tobytes() == DATA[clamped(WILD)].tobytes()
     assert operators_on(session) == ["Gather"]

@@ -49,7 +49,9 @@ def gather_of(
     operator: str, data_type: int, data: Shape, indices: Shape, **attributes: int
 ) -> onnx.ModelProto:
     """Return a model with one node g, of shapes that need not be those of arrays."""
-    node = helper.make_node(operator, ["data", "indices"], ["output"], "g", **attributes)
+    node = helper.make_node(
+        operator, ["data", "indices"], ["output"], "g", **attributes
+    )
     inputs = [tensor("data", data_type, data), tensor("indices", INT64, indices)]
     output = tensor("output", data_type, None)
     return model_of([node], inputs, [output], 21)
@@ -290,8 +292,6 @@ def in_a_program(code: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
-
-
 def test_a_selection_policy_chooses_the_provider_once_it_is_registered() -> None:
     """So its rule without options is ONNX's own: an index out of range is an error."""
     opened(one_gather("Gather", DATA, WILD))
@@ -301,7 +301,9 @@ def test_a_selection_policy_chooses_the_provider_once_it_is_registered() -> None
     )
     session = session_of(one_gather("Gather", DATA, WILD), options)
     assert providers_of(session) == {"g": GATHERS}
-    with pytest.raises(Exception, match=r"IndicesTensor\[1\] must be in \[-4, 4\), got 9"):
+    with pytest.raises(
+        Exception, match=r"IndicesTensor\[1\] must be in \[-4, 4\), got 9"
+    ):
         run_on(session, DATA, WILD)
 
 
@@ -324,7 +326,9 @@ def split_model() -> onnx.ModelProto:
     ]
     constants = {f"i{k}": np.array(k) for k in range(3)}
     outputs = [tensor(f"o{k}", FLOAT, [2]) for k in range(3)]
-    return model_of(nodes, [tensor("data", FLOAT, [3, 2])], outputs, constants=constants)
+    return model_of(
+        nodes, [tensor("data", FLOAT, [3, 2])], outputs, constants=constants
+    )
 
 
 def test_gathers_that_the_provider_takes_become_no_split() -> None:
@@ -361,7 +365,12 @@ def test_an_older_onnx_runtime_is_refused_in_one_sentence() -> None:
     count = ctypes.c_size_t(7)
     factories = (pointer * 1)()
     status = library.CreateEpFactories(
-        b"any", ctypes.byref(base), None, factories, ctypes.c_size_t(1), ctypes.byref(count)
+        b"any",
+        ctypes.byref(base),
+        None,
+        factories,
+        ctypes.c_size_t(1),
+        ctypes.byref(count),
     )
     assert (status, count.value, factories[0]) == (2, 0, None)
     assert said == [b"onnxgather's provider needs ONNX Runtime 1.24, got 1.23.2"]

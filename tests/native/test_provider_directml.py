@@ -37,8 +37,6 @@ def is_one_of_directml_s(node: RandomNode) -> bool:
     return True
 
 
-
-
 def model_with(node: RandomNode, is_open: bool) -> onnx.ModelProto:
     """Return the model of a node, with all sizes or with none."""
     shapes: list[Shape] = [node.data.shape, node.indices.shape, node.output_shape]

@@ -71,7 +71,10 @@ def with_zeros(indices: Array) -> bytes:
 
 class TestThreads:
     def test_two_sessions_of_two_policies_keep_their_counts_apart(self) -> None:
-        sessions = {"clamp": opened(gather(), "clamp"), "zero": opened(gather(), "zero")}
+        sessions = {
+            "clamp": opened(gather(), "clamp"),
+            "zero": opened(gather(), "zero"),
+        }
         right = {"clamp": clamped, "zero": with_zeros}
 
         def run_forty(thread: int) -> list[str]:
@@ -173,7 +176,9 @@ class TestRows:
         del again
         gc.collect()
         met = og.provider_report(reset=True)
-        assert [(row.runs, row.outside) for row in met if row.model == MODEL] == [(2, 3)]
+        assert [(row.runs, row.outside) for row in met if row.model == MODEL] == [
+            (2, 3)
+        ]
         assert rows() == []
 
     def test_after_a_reset_a_session_counts_from_nothing(self) -> None:

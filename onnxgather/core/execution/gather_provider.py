@@ -14,7 +14,7 @@ from onnxgather.core.checks import check_type, number_of, printable
 from onnxgather.core.descriptors.arrays import check_policy
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import kernels, runtime
-from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.execution.providers import OUT_OF_RANGE, PROVIDERS, REPORT
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.public import public
 
@@ -116,7 +116,7 @@ def add_provider(
     """
     check_policy(out_of_range)
     check_type("report", report, "True or False", bool)
-    settings = {"out_of_range": out_of_range, "report": str(int(report))}
+    settings = {OUT_OF_RANGE: out_of_range, REPORT: str(int(report))}
     try:
         runtime.add_gather_provider(session_options, provider_library(), settings)
     except runtime.NotRunError as error:

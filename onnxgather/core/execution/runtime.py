@@ -116,9 +116,9 @@ onnxgather's own provider; the detail is its version. library: the plugin librar
 not load; the detail is its error. no-device: the plugin library offers no such device;
 the detail is which, and the devices that ONNX Runtime lists.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
-left to run, or none that onnxgather's own provider runs. operators: onnxgather's own
-operators did not run; the detail says why. types: the provider lacks a data type,
-without which it would read another element; the detail names both.
+left to run, or none is a gather that onnxgather's own provider runs. operators:
+onnxgather's own operators did not run; the detail says why. types: the provider lacks a
+data type, without which it would read another element; the detail names both.
 """
 
 
@@ -319,8 +319,8 @@ def _proved(
     """Return the name and operator of each node that a provider runs.
 
     Raises:
-        NotRunError: The provider runs no node; or another one runs a node, which may be
-            the CPU provider only where `cpu_too` is true.
+        NotRunError: Another provider runs a node, or no node is left. Where `cpu_too`
+            is true, the CPU provider may run any node.
     """
     names = _device_names(provider)
     nodes: list[tuple[str, str]] = []
@@ -337,11 +337,8 @@ def _proved(
                 }
                 raise NotRunError("elsewhere", detail, node_elsewhere)
             nodes.append((node.name, node.op_type))
-    detail = "none is left to run"
-    if cpu_too:
-        detail = "none is a gather that it runs"
-    if not nodes:
-        raise NotRunError("folded", detail)
+    if not nodes and not cpu_too:
+        raise NotRunError("folded", "none is left to run")
     return tuple(nodes)
 
 
@@ -445,8 +442,8 @@ def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
         if needed <= room:
             break
         room = needed + 4096
-    # Other ends of lines than this one may be signs of a name.
-    rows = text.raw[:needed].decode().split("\n")
+    # A model may have names that are no UTF-8, or that hold other ends of lines.
+    rows = text.raw[:needed].decode(errors="replace").split("\n")
     return [json.loads(row) for row in rows if row]
 
 
@@ -579,7 +576,8 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
         _described_outputs(opened, feed, blobs, content, every)
         for feed in request["feeds"]
     ]
-    names, nodes = zip(*opened.assignment, strict=True)
+    names = [name for name, _ in opened.assignment]
+    nodes = [operator for _, operator in opened.assignment]
     answered = {"names": names, "nodes": nodes, "outputs": outputs}
     if reported is not None:
         answered["rows"] = provider_rows(reported)

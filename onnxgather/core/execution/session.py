@@ -268,6 +268,9 @@ class Session:
         )
         try:
             self._opened = opening()
+            # Case: the CPU provider runs all nodes of a model.
+            if not self._opened.assignment:
+                raise NotRunError("folded", "none is a gather that it runs")
         except Exception as error:
             raise self._why_it_failed(error) from error
         self._made_in = self._process()
