@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from cpp_programs import compile_program, needs_headers, needs_headers_of_plugin
 from folders import MODELS, ROOT
 from messages import message_of
 from onnx import parser
-from rings import by_ring
 
 import onnxgather as og
 from onnxgather.core.execution import kernels, runtime
@@ -60,9 +58,9 @@ def run(session: Any, *indices: int) -> Any:
     return rows
 
 
-def rows_named(name: str, *, reset: bool = False) -> list[og.GatherCounts]:
+def rows_named(name: str) -> list[og.GatherCounts]:
     """Return the rows of the models of a name."""
-    return [row for row in og.provider_report(reset) if row.model == name]
+    return [row for row in og.provider_report() if row.model == name]
 
 
 class TestAdded:
@@ -214,48 +212,6 @@ class TestReport:
             )
         ]
 
-    def test_a_row_outlives_its_session_until_the_report_is_reset(self) -> None:
-        session = session_of(model_named("gone"), "clamp")
-        run(session, 9)
-        del session
-        (row,) = rows_named("gone")
-        assert rows_named("gone", reset=True) == [row]
-        assert rows_named("gone") == []
-
-    def test_a_reset_keeps_the_row_of_a_session_and_forgets_its_counts(self) -> None:
-        session = session_of(model_named("kept"), "clamp")
-        run(session, 9)
-        rows_named("kept", reset=True)
-        run(session, -5, 0)
-        (row,) = rows_named("kept")
-        assert (row.runs, row.indices, row.outside) == (1, 2, 1)
-        assert (row.least, row.largest, row.first) == (-5, -5, (0,))
-
-    def test_resets_beside_runs_lose_no_count(self) -> None:
-        session = session_of(model_named("busy"), "clamp")
-        per_thread = by_ring(quick=500, slow=5000)
-        threads = [
-            Thread(target=lambda: [run(session, 0, 9) for _ in range(per_thread)])
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        counts: list[tuple[int, int, int]] = []
-        while any(thread.is_alive() for thread in threads):
-            (row,) = rows_named("busy", reset=True)
-            counts.append((row.runs, row.indices, row.outside))
-        (row,) = rows_named("busy", reset=True)
-        counts.append((row.runs, row.indices, row.outside))
-        runs = 4 * per_thread
-        sums = tuple(map(sum, zip(*counts, strict=True)))
-        assert sums == (runs, 2 * runs, runs)
-
-    def test_a_run_that_the_policy_error_stops_counts(self) -> None:
-        session = session_of(model_named("stopped"), "error")
-        message_of(Exception, run, session, 1, 9)
-        (row,) = rows_named("stopped")
-        assert (row.policy, row.runs, row.outside) == ("error", 1, 1)
-
     @pytest.mark.parametrize(
         "name", ['a "quoted" \\ name', "line\nand\ttab", "sep\u2028arator", "Größe"]
     )
@@ -305,7 +261,7 @@ class TestReport:
         ],
     )
     def test_a_row_is_a_sentence(self, indices: list[int], text: str) -> None:
-        rows_named("said", reset=True)
+        og.provider_report(reset=True)
         run(session_of(model_named("said"), "clamp"), *indices)
         (row,) = rows_named("said")
         assert str(row) == f"Gather 'tokens' of 'said', clamp: {text}"
@@ -386,33 +342,3 @@ assert os.waitpid(child, 0)[1] == 0
 print(counts())
 """
         assert printed_by(program) == "[(2, 2)]\n[(1, 1)]\n"
-
-    def test_importing_registers_nothing_and_the_first_call_does(self) -> None:
-        program = """
-def names():
-    return [device.ep_name for device in onnxruntime.get_ep_devices()]
-og.provider_library, og.provider_report()
-print(names())
-og.add_provider(onnxruntime.SessionOptions())
-print(names())
-"""
-        assert printed_by(program) == f"['{CPU}']\n['{CPU}', '{GATHERS}']\n"
-
-    def test_a_selection_policy_chooses_it_afterwards_under_error(self) -> None:
-        program = """
-og.add_provider(onnxruntime.SessionOptions())
-options = onnxruntime.SessionOptions()
-options.log_severity_level = 4
-options.set_provider_selection_policy(
-    onnxruntime.OrtExecutionProviderDevicePolicy.PREFER_CPU)
-session = onnxruntime.InferenceSession(MODEL, options)
-print(session.get_providers())
-try:
-    session.run(None, FEED)
-except Exception as error:
-    print(str(error)[-52:])
-"""
-        assert printed_by(program) == (
-            f"['{GATHERS}', '{CPU}']\n"
-            "'tokens': IndicesTensor[0] must be in [-4, 4), got 9\n"
-        )
