@@ -14,7 +14,7 @@ import msgspec
 import onnx
 from msgspec import Struct
 
-from onnxgather.auditing.proof.index_range import Met, met_of
+from onnxgather.auditing.met import Met, met_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import runtime
@@ -120,7 +120,7 @@ def run_whole(
     model.CopyFrom(network.proto)
     marked = _marked(model, network)
     try:
-        answer, _ = ask(worker, network, model, inputs, under_error, report=True)
+        answer, _ = answer_of(worker, network, model, inputs, under_error, report=True)
         # Case: ONNX Runtime refuses the library.
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
@@ -128,7 +128,9 @@ def run_whole(
         stop = next((row for row in answer.rows if row.error is not None), None)
         if stop is not None:
             run.first_outside = _outside_text(stop, marked)
-            answer, _ = ask(worker, network, model, inputs, run.session, report=True)
+            answer, _ = answer_of(
+                worker, network, model, inputs, run.session, report=True
+            )
     except runtime.FailedError:  # a node crashes the worker
         return run
     for row in answer.rows:
@@ -144,7 +146,7 @@ def run_whole(
     return run
 
 
-def ask(
+def answer_of(
     worker: Worker,
     network: Network,
     model: onnx.ModelProto,

@@ -18,7 +18,7 @@ from rings import quick_alone
 import onnxgather as og
 from onnxgather.auditing import whole_run
 from onnxgather.auditing.capture import Captured, capture
-from onnxgather.auditing.proof.index_range import Met
+from onnxgather.auditing.met import Met
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model.network import read_network
