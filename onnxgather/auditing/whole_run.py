@@ -34,7 +34,6 @@ _MARK = re.compile(r"#(\d+)#")
 """The number in the name of a gather. ONNX Runtime puts the name of a function before
 that of a node in it."""
 
-
 _Place = tuple[str, tuple[int, ...], int]
 """An output, as `runtime.append_array` describes it."""
 
