@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from onnx import helper
 
 from onnxgather.auditing.operators.index_operators import given_indices, operator_of
-from onnxgather.auditing.whole_run import WholeRun, ask, cpu_run, run_whole
+from onnxgather.auditing.whole_run import WholeRun, answer_of, cpu_run, run_whole
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import runtime
@@ -183,7 +183,9 @@ class _Run:
         session = self.captured.whole.session
         # Each iteration of a loop runs the same model.
         keep = scope.outer is not None
-        answer, content = ask(self._worker, self._network, model, fed, session, keep)
+        answer, content = answer_of(
+            self._worker, self._network, model, fed, session, keep
+        )
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
             raise ProviderError(PROVIDERS["cpu"].why_not_run(kind, detail))

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from onnxgather.auditing.algebra.bounds import unknown
 from onnxgather.auditing.algebra.sizes import Comparisons, comparing, low_of
 from onnxgather.auditing.capture import MOST_ITERATIONS, Captured, capture
+from onnxgather.auditing.met import Met
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
     INDEX_OPERATORS,
@@ -33,7 +34,6 @@ from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
 from onnxgather.auditing.proof.index_range import (
     Found,
     IndexRange,
-    Met,
     SizesFrom,
     invalid_range,
     proof_of,

@@ -14,7 +14,7 @@ import msgspec
 import onnx
 from msgspec import Struct
 
-from onnxgather.auditing.proof.index_range import Met, met_of
+from onnxgather.auditing.met import Met, met_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import runtime
@@ -33,7 +33,6 @@ _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 _MARK = re.compile(r"#(\d+)#")
 """The number in the name of a gather. ONNX Runtime puts the name of a function before
 that of a node in it."""
-
 
 _Place = tuple[str, tuple[int, ...], int]
 """An output, as `runtime.append_array` describes it."""
@@ -120,7 +119,7 @@ def run_whole(
     model.CopyFrom(network.proto)
     marked = _marked(model, network)
     try:
-        answer, _ = ask(worker, network, model, inputs, under_error, report=True)
+        answer, _ = answer_of(worker, network, model, inputs, under_error, report=True)
         # Case: ONNX Runtime refuses the library.
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
@@ -128,7 +127,9 @@ def run_whole(
         stop = next((row for row in answer.rows if row.error is not None), None)
         if stop is not None:
             run.first_outside = _outside_text(stop, marked)
-            answer, _ = ask(worker, network, model, inputs, run.session, report=True)
+            answer, _ = answer_of(
+                worker, network, model, inputs, run.session, report=True
+            )
     except runtime.FailedError:  # a node crashes the worker
         return run
     for row in answer.rows:
@@ -144,7 +145,7 @@ def run_whole(
     return run
 
 
-def ask(
+def answer_of(
     worker: Worker,
     network: Network,
     model: onnx.ModelProto,

@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from exported_networks import NETWORKS, NO_KERNEL
+from network_draft import session
 from onnx_graphs import constant, function, nodes_of, written
 from rings import quick_alone
 
 import onnxgather as og
 from onnxgather.auditing import whole_run
 from onnxgather.auditing.capture import Captured, capture
-from onnxgather.auditing.proof.index_range import Met
-from onnxgather.core.execution import runtime
+from onnxgather.auditing.met import Met
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model.network import read_network
 
@@ -62,15 +61,8 @@ def wild_feeds(inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def failing_node(model: onnx.ModelProto, inputs: dict[str, Any]) -> str | None:
     """The node at which the untouched model stops on the CPU provider, if it does."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.graph_optimization_level = level
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=[runtime.CPU]
-    )
     try:
-        session.run(None, inputs)
+        session(model).run(None, inputs)
     except Exception as error:
         found = re.search(r"Name:'([^']*)'", str(error))
         assert found is not None
@@ -180,6 +172,7 @@ def test_each_iteration_is_counted() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_tuple_that_only_the_whole_run_counted_has_its_coordinate() -> None:
     model = written(
         """
@@ -233,6 +226,7 @@ def test_the_calls_of_a_function_are_counted_together() -> None:
     assert len(audit.notes) == 1
 
 
+@pytest.mark.slow
 def test_gathers_of_one_name_are_counted_apart() -> None:
     model = written(
         """
@@ -282,6 +276,7 @@ def test_a_gather_that_onnx_runtime_makes_is_told() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_another_operator_ends_the_run_early() -> None:
     model = written(
         """

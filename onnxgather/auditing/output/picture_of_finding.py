@@ -33,6 +33,11 @@ from onnxgather.core.output.picture import LARGEST_OUTPUT, picture_of
 MOST_EXECUTIONS = 8
 """The most executions of a gather, as in a loop, that are tried for a picture."""
 
+_NOTE_UNDER_CLAMP = (
+    "The untouched model stops at another gather. The elements are those of a run in"
+    " which each index out of range is clamped to its axis."
+)
+
 _NOTE_WITHOUT_ELEMENTS = (
     "The audit ran no inputs. Each question mark is an element that a run computes."
 )
@@ -60,6 +65,9 @@ def pictures_of(audited: AuditedModel) -> list[dict[str, Any]]:
             picture = _picture(scope, operation, execution, record)
             if not pictures[key] or _shows_its_state(picture, record):
                 pictures[key] = picture
+        met = record.range.met
+        if pictures[key] and met is not None and met.under_clamp:
+            pictures[key] = {**pictures[key], "note": _NOTE_UNDER_CLAMP}
     return list(pictures.values())
 
 

@@ -11,6 +11,7 @@ from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
 from onnxgather.auditing import cropping
 from onnxgather.auditing.audit import Premises, audit_model
 from onnxgather.auditing.output.picture_of_finding import pictures_of
+from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model.network import read_network
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -46,9 +47,22 @@ def test_each_gather_has_a_picture_of_what_it_got_in_the_run() -> None:
 
 def test_a_gather_that_did_not_run_has_no_picture() -> None:
     assert pictures(chain()) == [{}, {}]
+
+
+def test_behind_an_index_out_of_range_a_picture_is_of_a_run_under_clamp(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first, second = pictures(chain(), {"ids": np.array([9, 0])})
     assert first["picture"]["outside"] == [0]
-    assert second == {}
+    if operators_library() is not None:
+        assert "note" not in first
+        assert second["picture"]["outside"] == [0]
+        assert second["note"] == (
+            "The untouched model stops at another gather. The elements are those of a"
+            " run in which each index out of range is clamped to its axis."
+        )
+    monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+    assert pictures(chain(), {"ids": np.array([9, 0])}) == [first, {}]
 
 
 def test_an_index_out_of_range_is_drawn_with_what_directml_reads() -> None:
