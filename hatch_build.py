@@ -183,8 +183,8 @@ def libraries_of(system: str) -> dict[str, list[str]]:
     suffixes = {"win32": ".dll", "darwin": ".dylib"}
     operators = "onnxgather_operators" + suffixes.get(system, ".so")
     module = "_native.pyd" if system == "win32" else "_native.abi3.so"
-    provider = ["provider.c", "report.c", "onnx_node.c"]
-    return {module: ["python.c"], operators: ["operator.c", *provider]}
+    own = ["operator.c", "provider.c", "onnxruntime_calls.c", "report.c", "onnx_node.c"]
+    return {module: ["python.c"], operators: own}
 
 
 def command_of(

@@ -1,8 +1,9 @@
 """Runs the native kernels under C sanitizers, and sees planted mistakes.
 
-Hostile numbers in plain C first, in buffers of exactly their size; then threads; then
-the operator of ONNX Runtime and the Python module, under a sample of their tests. Each
-mistake in `MISTAKES` must be seen by the first.
+Hostile numbers in plain C first, in buffers of exactly their size; then hostile nodes
+of ONNX, each element against the formula; then threads, of a gather and of the
+provider's report; then the operator of ONNX Runtime and the Python module, under a
+sample of their tests. Each mistake of the lists below must be seen by its harness.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ from build_hook import KERNELS, ROOT, load_build_hook
 NATIVE = ROOT / KERNELS
 SHARED: tuple[str, ...] = load_build_hook().SHARED
 """The sources of both libraries."""
+
+HARNESSES = {
+    "fuzz": SHARED,
+    "fuzz_nodes": (*SHARED, "onnx_node.c"),
+    "fuzz_report": ("report.c",),
+}
+"""The programs of tests/native, and the sources that each one runs."""
 
 INSTALL = "-m pip install -q --no-deps --no-build-isolation --target"
 TESTS = (
@@ -47,7 +55,7 @@ STREAMED = ("loops.c", "used > STREAMED_BYTES", "1")
 MISTAKES = [
     ("check.c", *change)
     for change in (
-        ("sizes[k] > LARGEST / *result", "0"),
+        ("sizes[k] > GATHER_LARGEST / *result", "0"),
         ("sizes[k] < 1 || sizes[k] >", "sizes[k] >"),
         (
             "if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;",
@@ -57,7 +65,7 @@ MISTAKES = [
         ("g->loop_count > GATHER_MOST_LOOPS", "0"),
         ("g->tuple_size > GATHER_MOST_LOOPS", "0"),
         ("if (g->indices_rank > GATHER_MOST_LOOPS)", "if (0)"),
-        ("g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST", "0"),
+        ("g->axis_sizes[k] < 1 || g->axis_sizes[k] > GATHER_LARGEST", "0"),
         ("indices > elements * g->tuple_size", "0"),
         ("g->indices_sizes[g->indices_rank - 1] != g->tuple_size)", "0)"),
         ("if (!reaches(g->axis_sizes,", "if (0 && !reaches(g->axis_sizes,"),
@@ -84,25 +92,66 @@ MISTAKES = [
 ]
 """Mistakes: the source, what stands there once, and what stands there instead."""
 
+NODE_MISTAKES = [
+    ("onnx_node.c", *change)
+    for change in (
+        ("if (!size) return 0;", ""),
+        ("size > GATHER_LARGEST / count", "0"),
+        ("node->attribute < -rank || ", ""),
+        ("k != axis && indices.sizes[k] > data.sizes[k]", "0"),
+        ("length < 1 || length > longest", "length < 1"),
+        ("length > GATHER_MOST_LOOPS", "0"),
+        ("indices.sizes[k] != data.sizes[k]", "0"),
+        ("node->ones_repeat || node->op == ONNX_GATHER_ELEMENTS", "node->ones_repeat"),
+        ("if (k == GATHER_MOST_LOOPS) return;", ""),
+        ("if (g->loop_count > GATHER_MOST_LOOPS)", "if (0)"),
+        ("if (g->output_count > GATHER_LARGEST)", "if (0)"),
+        ("g->tuple_stride = 1;", "g->tuple_stride = 0;"),
+        ("g->element_size + 3) / 4;", "g->element_size) / 4;"),
+        ("index >= -size && index < size", "index > -size && index < size"),
+        ("if (index < outside->least)", "if (0)"),
+        ("node->data.rank > ONNX_MOST_RANK ||", ""),
+    )
+]
+"""Mistakes that the harness of nodes sees."""
+
 THREAD_MISTAKES = [("loops.c", "if (!nests(&run)) return 1;", "")]
 """Mistakes by which two threads write one element."""
 
+REPORT_MISTAKES = [
+    ("report.c", *change)
+    for change in (
+        (
+            "atomic_fetch_sub(&row->runs, row->written_runs);",
+            "atomic_store(&row->runs, 0);",
+        ),
+        ("if (reset && rows.used <= room)", "if (reset)"),
+        ("_Atomic uint64_t runs, indices;", "uint64_t runs, indices;"),
+        ("if (!bytes) {", "if (0) {"),
+        ("all->count += outside->count;", ""),
+    )
+]
+"""Mistakes by which the report loses a count, or is no JSON."""
+
 
 def build(
-    folder: Path, flags: Sequence[str], changes: Sequence[tuple[str, str, str]] = ()
+    folder: Path,
+    harness: str,
+    flags: Sequence[str],
+    changes: Sequence[tuple[str, str, str]] = (),
 ) -> Path:
-    """Compile the harness of hostile numbers with changed sources.
+    """Compile a harness with changed sources, in a folder of its own.
 
     A source that the folder has already is not compiled again: a folder has one list of
     flags and one text of each header.
     """
     folder.mkdir(exist_ok=True)
-    compiled = [
-        *(NATIVE / name for name in SHARED),
-        ROOT / "tests" / "native" / "fuzz.c",
-    ]
+    tests = ROOT / "tests" / "native"
+    compiled = [*(NATIVE / name for name in HARNESSES[harness])]
+    compiled.append(tests / f"{harness}.c")
     options = ["-std=c11", "-O1", "-g", "-D_POSIX_C_SOURCE=200809L", "-pthread", *flags]
-    for path in (*NATIVE.glob("*.h"), *compiled):
+    headers = [*NATIVE.glob("*.h"), tests / "random_numbers.h"]
+    for path in (*headers, *compiled):
         text, copy = path.read_text(encoding="utf-8"), folder / path.name
         for name, old, new in changes:
             if name == path.name:
@@ -115,26 +164,49 @@ def build(
         if path in compiled:
             command = [CC, *options, "-c", "-o", copy.with_suffix(".o"), copy]
             subprocess.run(command, check=True)
-    made = folder / "fuzz"
-    subprocess.run([CC, *options, "-o", made, *folder.glob("*.o")], check=True)
-    return made
+    program = folder / harness
+    subprocess.run([CC, *options, "-o", program, *folder.glob("*.o")], check=True)
+    return program
+
+
+def fails(program: Path, *arguments: str) -> bool:
+    """Return whether a harness fails, or takes ten times as long."""
+    limited = ["sh", "-c", f"ulimit -t 30; exec {program} {' '.join(arguments)}"]
+    return subprocess.run(limited, capture_output=True).returncode != 0
 
 
 def seen(folder: Path, mistake: tuple[str, str, str]) -> bool:
-    """Return whether the harness fails on a mistake, or takes ten times as long."""
-    made = build(folder, MEMORY, [mistake])
-    limited = ["sh", "-c", f"ulimit -t 30; exec {made} 1000000 5"]
-    return subprocess.run(limited, capture_output=True).returncode != 0
+    """Return whether the harness of numbers sees a mistake."""
+    return fails(build(folder, "fuzz", MEMORY, [mistake]), "1000000", "5")
+
+
+def seen_by_nodes(folder: Path, mistake: tuple[str, str, str]) -> bool:
+    """Return whether the harness of nodes sees a mistake."""
+    return fails(build(folder, "fuzz_nodes", MEMORY, [mistake]), "200000", "5")
+
+
+def seen_by_report(folder: Path, mistake: tuple[str, str, str]) -> bool:
+    """Return whether the harness of the report sees a mistake."""
+    return fails(build(folder, "fuzz_report", THREADS, [mistake]), "20000", "4")
 
 
 def seen_by_threads(folder: Path, mistake: tuple[str, str, str]) -> bool:
     """Return whether ThreadSanitizer finds the race that a mistake makes."""
-    program = build(folder, THREADS, [SMALL_PARTS, SMALL_EIGHTS, mistake])
+    program = build(folder, "fuzz", THREADS, [SMALL_PARTS, SMALL_EIGHTS, mistake])
     environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}
     run = subprocess.run(
         [program, "3000", "7", "4"], env=environment, capture_output=True, text=True
     )
     return "data race" in run.stderr
+
+
+PLANTED = (
+    (seen, MISTAKES),
+    (seen_by_nodes, NODE_MISTAKES),
+    (seen_by_threads, THREAD_MISTAKES),
+    (seen_by_report, REPORT_MISTAKES),
+)
+"""Who must see which mistakes."""
 
 
 def entries(folder: Path) -> None:
@@ -179,11 +251,13 @@ def main() -> int:
             ("", ()),
             (", in parts", (SMALL_PARTS, SMALL_EIGHTS, STREAMED)),
         ):
-            made = build(folder / f"hostile{kind}", MEMORY, changes)
+            numbers = build(folder / f"hostile{kind}", "fuzz", MEMORY, changes)
             say(f"hostile numbers{kind}")
-            subprocess.run([made, str(options.count), "7"], check=True)
-        planted = [(seen, mistake) for mistake in MISTAKES]
-        planted += [(seen_by_threads, mistake) for mistake in THREAD_MISTAKES]
+            subprocess.run([numbers, str(options.count), "7"], check=True)
+            nodes = build(folder / f"nodes{kind}", "fuzz_nodes", MEMORY, changes)
+            say(f"hostile nodes{kind}")
+            subprocess.run([nodes, str(options.count), "7"], check=True)
+        planted = [(see, mistake) for see, mistakes in PLANTED for mistake in mistakes]
         for see, mistake in planted if options.mistakes else ():
             is_seen = see(folder / see.__name__, mistake)
             unseen += not is_seen
@@ -191,9 +265,14 @@ def main() -> int:
             say(f"{verdict}: {mistake}")
         if options.mistakes:
             say(f"{len(planted) - unseen} of {len(planted)} mistakes seen")
-        made = build(folder / "threads", THREADS, [SMALL_PARTS, SMALL_EIGHTS])
+        threads = build(
+            folder / "threads", "fuzz", THREADS, [SMALL_PARTS, SMALL_EIGHTS]
+        )
         say("threads")
-        subprocess.run([made, str(options.threaded), "7", "4"], check=True)
+        subprocess.run([threads, str(options.threaded), "7", "4"], check=True)
+        report = build(folder / "report", "fuzz_report", THREADS)
+        say("the report")
+        subprocess.run([report, str(options.threaded), "4"], check=True)
         say("the operator and the Python module")
         entries(folder / "entries")
     say("done")

@@ -84,6 +84,18 @@ PLATFORMS = {
 }
 """The platforms, by the tags of their wheels."""
 
+MODULE_EXPORTS = {"PyInit__native"}
+"""What the Python module exports."""
+
+OPERATORS_EXPORTS = {
+    "RegisterCustomOps",
+    "CreateEpFactories",
+    "ReleaseEpFactory",
+    "onnxgather_provider_report",
+}
+"""What the library of the operators exports: for them, for the provider, for its
+report."""
+
 LINKERS_OWN = {"__mh_dylib_header", "___dso_handle"}
 """What zig's linker exports of each library for macOS."""
 
@@ -94,14 +106,14 @@ def faults(wheel: Path, tag: str) -> list[str]:
     with ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     found = [*of_names(wheel.name, files, tag)]
-    for name, symbol in (
-        (system.module, "PyInit__native"),
-        (system.operators, "RegisterCustomOps"),
+    for name, exports in (
+        (system.module, MODULE_EXPORTS),
+        (system.operators, OPERATORS_EXPORTS),
     ):
         if library := files.get(f"onnxgather/{name}"):
             found += [
                 f"{name} {fault}"
-                for fault in of_library(library, symbol, PLATFORMS[tag])
+                for fault in of_library(library, exports, PLATFORMS[tag])
             ]
     return found or [*of_others(wheel, tag)]
 
@@ -129,17 +141,17 @@ def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
             )
 
 
-def of_library(content: bytes, symbol: str, platform: Platform) -> Iterator[str]:
-    """Yield what is wrong with a library, which must export one symbol."""
+def of_library(content: bytes, exports: set[str], platform: Platform) -> Iterator[str]:
+    """Yield what is wrong with a library, which must export some symbols alone."""
     library = read(content)
     if library is None:
         yield "must be one library that lief reads"
         return
     if library.machine != platform.machine:
         yield f"must be for {platform.machine}, got {library.machine}"
-    if library.exports != {symbol}:
-        yield f"must export {symbol} alone, got {listed(library.exports)}"
-    is_module = symbol.startswith("PyInit")
+    if library.exports != exports:
+        yield f"must export {listed(exports)} alone, got {listed(library.exports)}"
+    is_module = exports == MODULE_EXPORTS
     allowed = platform.system.imports
     if is_module and platform.system == WINDOWS:
         allowed += r"|python3\.dll"

@@ -4,6 +4,7 @@
      fuzz COUNT SEED        one thread
      fuzz COUNT SEED 4      each gather that gather_check accepts, on 4 threads at the same time */
 #include "kernel.h"
+#include "random_numbers.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,32 +13,6 @@
 
 #define LARGEST_RUN 5000 /* elements of a buffer, on one thread */
 #define MOST_PARTS 64
-#define TWO_TO(exponent) ((uint64_t)1 << (exponent))
-
-static uint64_t state;
-
-static uint64_t draw(void) { /* xorshift64 */
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
-}
-
-static uint64_t below(uint64_t count) {
-    return draw() % count;
-}
-
-/* A number that breaks a rule, or overflows where the rule is missing. */
-static uint64_t hostile(void) {
-    static const uint64_t edges[] = {0,          1,          2,          7,          8,         9,
-                                     TWO_TO(31), TWO_TO(32), TWO_TO(33), TWO_TO(62), TWO_TO(63)};
-    const uint64_t edge = edges[below(sizeof edges / sizeof *edges)];
-    switch (below(4)) {
-    case 0: return below(20);
-    case 1: return edge - below(3); /* also 2^64 - 1 */
-    case 2: return edge + below(3);
-    default: return draw() >> below(64);
-    }
-}
 
 /* The offset of the last element along dimensions. */
 static uint64_t last(const uint64_t *sizes, const uint64_t *strides, uint32_t count) {
@@ -128,18 +103,6 @@ static void mutate(struct gather *g) {
     }
 }
 
-static uint64_t index_of(const struct gather *g) {
-    const uint64_t size = g->axis_sizes[below(g->tuple_size)];
-    switch (below(8)) {
-    case 0: return hostile();
-    case 1: return size;
-    case 2: return 0 - size;
-    case 3: return 0 - size - 1;
-    case 4: return ~below(size);
-    default: return below(size);
-    }
-}
-
 struct work {
     const struct gather *gather;
     const void *data, *indices;
@@ -171,7 +134,7 @@ static void run(const struct gather *g, size_t threads) {
     if (!data || !odd || !output) abort();
     memset(data, 1, g->data_count * g->element_size);
     for (uint64_t k = 0; k < g->index_count; k++) {
-        const uint64_t value = index_of(g);
+        const uint64_t value = index_near(g->axis_sizes[below(g->tuple_size)]);
         const uint32_t half = (uint32_t)value;
         memcpy(indices + k * index_size, index_size == 8 ? (void *)&value : (void *)&half,
                index_size);
@@ -206,7 +169,7 @@ static void run(const struct gather *g, size_t threads) {
 int main(int count, char **arguments) {
     unsigned long long wanted = strtoull(arguments[1], NULL, 10), accepted = 0, ran = 0;
     const size_t threads = count > 3 ? (size_t)atoi(arguments[3]) : 1;
-    state = strtoull(arguments[2], NULL, 10) * 2654435761u + 1;
+    seed(strtoull(arguments[2], NULL, 10));
     for (unsigned long long k = 0; k < wanted; k++) {
         struct gather g = valid(threads > 1 ? 30 : 5);
         if (threads == 1 && below(16)) mutate(&g);

@@ -158,7 +158,8 @@ MISTAKES: dict[Callable[[Files], None], list[str]] = {
         f" onnxgather/_native.pdb, {OPERATORS}"
     ],
     with_operators_twice: [
-        "_native.abi3.so must export PyInit__native alone, got RegisterCustomOps",
+        "_native.abi3.so must export PyInit__native alone, got CreateEpFactories,"
+        " RegisterCustomOps, ReleaseEpFactory, onnxgather_provider_report",
         "_native.abi3.so must import functions of Python, but imports no function",
     ],
     for_another_machine: ["onnxgather_operators.so must be for X86_64, got AARCH64"],

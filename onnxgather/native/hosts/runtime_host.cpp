@@ -84,6 +84,10 @@ enum Function {
     GetExecutionProviderApi = 195,
     SessionOptionsAppendExecutionProvider = 216,
     RegisterCustomOpsLibrary_V2 = 228,
+    RegisterExecutionProviderLibrary = 301,
+    GetEpDevices = 303,
+    SessionOptionsAppendExecutionProvider_V2 = 304,
+    EpDevice_EpName = 312,
     Session_GetEpGraphAssignmentInfo = 407,
     EpAssignedSubgraph_GetEpName = 408,
     EpAssignedSubgraph_GetNodes = 409,
@@ -116,6 +120,26 @@ template <typename... Arguments>
 void call(Function function, Arguments... arguments) {
     succeed(plain<void*>(function, arguments...));
 }
+
+// How a model is opened; as Setup of runtime.py, of which it has no more.
+struct Setup {
+    string provider;
+    int64_t threads = 0;
+    string library, operators;  // empty: none is used
+    std::vector<std::pair<string, string>> settings;
+    bool operator==(const Setup&) const = default;
+};
+
+// A path as ONNX Runtime takes it.
+#ifdef _WIN32
+std::wstring native_path(const string& path) {
+    std::wstring wide(path.size() + 1, L'\0');  // as many as the bytes are enough
+    MultiByteToWideChar(CP_UTF8, 0, path.c_str(), -1, wide.data(), static_cast<int>(wide.size()));
+    return wide;
+}
+#else
+string native_path(const string& path) { return path; }
+#endif
 
 // Owns an object of ONNX Runtime.
 class Owned {
@@ -190,7 +214,44 @@ std::vector<string> available() {
     return {names, names + count};
 }
 
-void append(void* options, const string& provider) {
+// The devices of a provider that a plugin library brings.
+std::vector<const void*> plugin_devices(const string& provider) {
+    const void* const* devices;
+    size_t count;
+    std::vector<const void*> found;
+    call(GetEpDevices, static_cast<const void*>(environment), &devices, &count);
+    for (size_t k = 0; k < count; k++)
+        if (provider == plain<const char*>(EpDevice_EpName, devices[k]))
+            found.push_back(devices[k]);
+    return found;
+}
+
+// Registers the library of a provider once; throws NotRun where that brings no device.
+void register_plugin(const Setup& setup) {
+    if (!plugin_devices(setup.provider).empty()) return;
+    try {
+        auto path = native_path(setup.library);
+        call(RegisterExecutionProviderLibrary, environment, setup.provider.c_str(), path.c_str());
+    } catch (const Failed& failed) {
+        throw NotRun("library", failed.what());
+    }
+    if (plugin_devices(setup.provider).empty()) throw NotRun("no-device", setup.provider);
+}
+
+void append_plugin(void* options, const Setup& setup) {
+    std::vector<const void*> devices = plugin_devices(setup.provider);
+    std::vector<const char*> keys, values;
+    for (const auto& [key, value] : setup.settings) {
+        keys.push_back(key.c_str());
+        values.push_back(value.c_str());
+    }
+    call(SessionOptionsAppendExecutionProvider_V2, options, environment, devices.data(),
+         devices.size(), keys.data(), values.data(), keys.size());
+}
+
+void append(void* options, const Setup& setup) {
+    const string& provider = setup.provider;
+    if (!setup.library.empty()) return append_plugin(options, setup);
     if (provider == CPU) return;
     if (provider == DIRECTML) {
 #ifdef _WIN32
@@ -249,33 +310,34 @@ void entry(void* options, const char* key, const char* value) {
 // Has a session take the operators of a library; throws NotRun where it does not load.
 void register_operators(void* options, const string& path) {
     try {
-#ifdef _WIN32
-        std::wstring wide(path.size() + 1, L'\0');  // as many as the bytes are enough
-        MultiByteToWideChar(CP_UTF8, 0, path.c_str(), -1, wide.data(), static_cast<int>(wide.size()));
-        call(RegisterCustomOpsLibrary_V2, options, static_cast<const wchar_t*>(wide.data()));
-#else
-        call(RegisterCustomOpsLibrary_V2, options, path.c_str());
-#endif
+        auto native = native_path(path);
+        call(RegisterCustomOpsLibrary_V2, options, native.c_str());
     } catch (const Failed& failed) {
         throw NotRun("operators", string("their library does not load: ") + failed.what());
     }
 }
 
-// A session on one provider, made as `Opened` of runtime.py makes it; `operators` is the path of a
-// library of operators, or empty; with `graphs` the DirectML provider writes its graphs. A second
-// session, with the fallback, is for `proved` to name the node that went elsewhere.
-Owned opened(const Bytes& model, const string& provider, int threads, const string& operators,
-             bool graphs, bool fallback = false) {
-    std::vector<string> names = available();
+// Throws NotRun where this ONNX Runtime does not have a provider itself.
+void check_available(const string& provider) {
     string every;
-    for (const string& name : names) every += (every.empty() ? "" : ", ") + name;
-    bool found = false;
-    for (const string& name : names) found |= name == provider;
-    if (!found) throw NotRun("absent", every);
+    for (const string& name : available()) {
+        if (name == provider) return;
+        every += (every.empty() ? "" : ", ") + name;
+    }
+    throw NotRun("absent", every);
+}
+
+// A session on one provider, made as `Opened` of runtime.py makes it; with `graphs` the DirectML
+// provider writes its graphs. A second session, with the fallback, is for `proved` to name the node
+// that went elsewhere.
+Owned opened(const Bytes& model, const Setup& setup, bool graphs, bool fallback = false) {
+    const string& provider = setup.provider;
+    if (setup.library.empty()) check_available(provider);
+    else register_plugin(setup);
     Owned options(ReleaseSessionOptions), session(ReleaseSession);
     call(CreateSessionOptions, options.put());
     call(SetSessionLogSeverityLevel, options.get(), 4);
-    call(SetIntraOpNumThreads, options.get(), threads);
+    call(SetIntraOpNumThreads, options.get(), static_cast<int>(setup.threads));
     entry(options.get(), "session.record_ep_graph_assignment_info", "1");
     if (provider != CPU)
         entry(options.get(), "session.disable_cpu_ep_fallback", fallback ? "0" : "1");
@@ -287,15 +349,15 @@ Owned opened(const Bytes& model, const string& provider, int threads, const stri
         entry(options.get(), "ep.webgpuexecutionprovider.preferredLayout", "NCHW");
         entry(options.get(), "ep.webgpuexecutionprovider.enableInt64", "1");
     }
-    append(options.get(), provider);
-    if (!operators.empty()) register_operators(options.get(), operators);
+    append(options.get(), setup);
+    if (!setup.operators.empty()) register_operators(options.get(), setup.operators);
     try {
         call(CreateSessionFromArray, environment, static_cast<const void*>(model.data()),
              model.size(), options.get(), session.put());
     } catch (const Failed& failed) {
         if (fallback) throw NotRun("elsewhere", "some node would run on " + CPU);
         if (!std::strstr(failed.what(), "assigned to the default CPU EP")) throw;
-        return opened(model, provider, threads, operators, graphs, true);
+        return opened(model, setup, graphs, true);
     }
     return session;
 }
@@ -388,35 +450,44 @@ string about() {
 // A model that was opened.
 struct Opened {
     Bytes model;
-    string provider, library;
-    int64_t threads;
+    Setup setup;
     Owned session;
     std::vector<Node> nodes;
 };
 
+Setup setup_of(const Json& session) {
+    auto text = [&](const char* key) {
+        const Json* given = session.find(key);
+        return given ? given->text : "";
+    };
+    Setup setup{.provider = session["provider"].text,
+                .threads = session["threads"].number,
+                .library = text("library"),
+                .operators = text("operators"),
+                .settings = {}};
+    if (const Json* settings = session.find("settings"))
+        for (size_t k = 0; k < settings->keys.size(); k++)
+            setup.settings.emplace_back(settings->keys[k], settings->items[k].text);
+    return setup;
+}
+
 // The answer to a request, a line of JSON; bytes of the outputs go to `content`.
 string answer(const Json& request, Bytes& blobs, Bytes& content) {
     if (request.items.empty()) return about();
-    const Json& asked = request["session"];
-    const string& provider = asked["provider"].text;
-    const Json* given = asked.find("operators");
-    const string library = given ? given->text : "";
+    const Setup setup = setup_of(request["session"]);
     size_t size = request["model"].number;
     if (size > blobs.size()) misunderstood("a model beyond the frame");
-    int64_t threads = asked["threads"].number;
     std::vector<string> names, operators, outputs, written;
     bool graphs = request.find("graphs");
     static std::optional<Opened> kept;  // for requests that follow with the same model
     try {
         Bytes model(blobs.begin(), blobs.begin() + size);
-        if (graphs || !(kept && kept->model == model && kept->provider == provider &&
-                        kept->library == library && kept->threads == threads)) {
+        if (graphs || !(kept && kept->model == model && kept->setup == setup)) {
             kept.reset();
             if (graphs) taken_graphs();  // those of a session that was refused
-            Owned session = opened(model, provider, threads, library, graphs);
-            std::vector<Node> nodes = proved(session.get(), provider);
-            kept.emplace(
-                Opened{std::move(model), provider, library, threads, std::move(session), nodes});
+            Owned session = opened(model, setup, graphs);
+            std::vector<Node> nodes = proved(session.get(), setup.provider);
+            kept.emplace(Opened{std::move(model), setup, std::move(session), nodes});
         }
         for (const auto& [name, type] : kept->nodes) {
             names.push_back(quoted(name));

@@ -3,14 +3,19 @@
 
 #include <stdio.h>
 
-/* No number of a DirectML tensor is larger. */
-#define LARGEST ((uint64_t)1 << 32)
+const char *const gather_policy_names[GATHER_POLICIES] = {"clamp", "error", "zero", "directml"};
+
+enum gather_policy gather_policy_of(const char *name) {
+    enum gather_policy policy = 0;
+    while (policy < GATHER_POLICIES && strcmp(name, gather_policy_names[policy])) policy++;
+    return policy;
+}
 
 /* Whether the sizes are at least 1, and their product is at most 2^32. */
 static int product(const uint64_t *sizes, uint32_t count, uint64_t *result) {
     *result = 1;
     for (uint32_t k = 0; k < count; k++) {
-        if (sizes[k] < 1 || sizes[k] > LARGEST / *result) return 0;
+        if (sizes[k] < 1 || sizes[k] > GATHER_LARGEST / *result) return 0;
         *result *= sizes[k]; /* at most 2^32, by the line above */
     }
     return 1;
@@ -21,7 +26,8 @@ static int product(const uint64_t *sizes, uint32_t count, uint64_t *result) {
 static int reaches(const uint64_t *sizes, const uint64_t *strides, uint32_t dimensions,
                    uint64_t count, uint64_t *offset) {
     for (uint32_t k = 0; k < dimensions; k++) {
-        if (strides[k] > LARGEST) return 0; /* also along a size of 1, where it leads nowhere */
+        if (strides[k] > GATHER_LARGEST)
+            return 0; /* also along a size of 1, where it leads nowhere */
         if (strides[k] && sizes[k] - 1 > (count - 1) / strides[k]) return 0;
         /* So each product is below 2^32, and all sums of at most 16 of them fit. */
         *offset += (sizes[k] - 1) * strides[k];
@@ -49,19 +55,19 @@ const char *gather_check(const struct gather *g) {
         g->element_size != 8)
         return "element_size must be 1, 2, 4 or 8";
     if (g->index_type > GATHER_INT64) return "index_type must be a number below 4";
-    if (g->policy > GATHER_DIRECTML) return "policy must be a number below 4";
+    if (g->policy >= GATHER_POLICIES) return "policy must be a number below 4";
     if (g->loop_count < 1 || g->loop_count > GATHER_MOST_LOOPS)
         return "sizes must be 1 to 8 numbers";
     if (g->tuple_size < 1 || g->tuple_size > GATHER_MOST_LOOPS)
         return "axis_sizes must be 1 to 8 numbers";
     if (g->indices_rank > GATHER_MOST_LOOPS) return "indices_sizes must be at most 8 numbers";
     for (size_t k = 0; k < 3; k++)
-        if (counts[k] < 1 || counts[k] > LARGEST) return "counts must be from 1 to 2^32";
+        if (counts[k] < 1 || counts[k] > GATHER_LARGEST) return "counts must be from 1 to 2^32";
     /* DirectML reaches every element of InputTensor, so all that indices in range lead to. */
-    if (g->reachable_count < g->data_count || g->reachable_count > LARGEST)
+    if (g->reachable_count < g->data_count || g->reachable_count > GATHER_LARGEST)
         return "reachable_count must be from the elements of InputTensor to 2^32";
     for (uint32_t k = 0; k < g->tuple_size; k++)
-        if (g->axis_sizes[k] < 1 || g->axis_sizes[k] > LARGEST)
+        if (g->axis_sizes[k] < 1 || g->axis_sizes[k] > GATHER_LARGEST)
             return "axis_sizes must be from 1 to 2^32";
     if (!product(g->sizes, g->loop_count, &elements))
         return "sizes must be 1 or more, and their product at most 2^32";
@@ -104,16 +110,16 @@ void gather_first_outside(const struct gather *g, const void *indices, char *mes
         const uint64_t value = value_at(indices, offset, (int)g->index_type);
         const uint64_t wrapped = is_signed && value >> 63 ? value + axis : value;
         if (wrapped >= axis) {
-            const char *before = "IndicesTensor[";
-            size_t used = 0;
+            const char *before = "[", *end = g->indices_rank ? "]" : ""; /* a scalar has none */
+            size_t used = (size_t)snprintf(message, room, "IndicesTensor");
             for (uint32_t d = 0; d < g->indices_rank && used < room; d++, before = ",")
                 used += (size_t)snprintf(message + used, room - used, "%s%llu", before,
                                          (unsigned long long)at[d]);
             if (used < room && is_signed)
-                snprintf(message + used, room - used, "] must be in [-%llu, %llu), got %lld",
+                snprintf(message + used, room - used, "%s must be in [-%llu, %llu), got %lld", end,
                          (unsigned long long)axis, (unsigned long long)axis, (long long)value);
             else if (used < room)
-                snprintf(message + used, room - used, "] must be in [0, %llu), got %llu",
+                snprintf(message + used, room - used, "%s must be in [0, %llu), got %llu", end,
                          (unsigned long long)axis, (unsigned long long)value);
             return;
         }

@@ -6,8 +6,20 @@
 #include <stdint.h>
 
 #define GATHER_MOST_LOOPS 8
+#define GATHER_LARGEST ((uint64_t)1 << 32) /* no number of a DirectML tensor is larger */
 
-enum gather_policy { GATHER_CLAMP, GATHER_ERROR, GATHER_ZERO, GATHER_DIRECTML };
+enum gather_policy {
+    GATHER_CLAMP,
+    GATHER_ERROR,
+    GATHER_ZERO,
+    GATHER_DIRECTML,
+    GATHER_POLICIES,
+};
+extern const char *const gather_policy_names[GATHER_POLICIES];
+
+/* The policy of a name, or GATHER_POLICIES. */
+enum gather_policy gather_policy_of(const char *name);
+
 enum gather_index_type { GATHER_UINT32, GATHER_UINT64, GATHER_INT32, GATHER_INT64 };
 
 /* A gather: onnxgather/core/loops.py makes these numbers and says what they mean. They may come

@@ -28,6 +28,15 @@ typedef struct OrtEp OrtEp;
 typedef struct OrtEpFactory OrtEpFactory;
 typedef struct OrtKernelImpl OrtKernelImpl;
 
+/* How ONNX Runtime writes the path of a file. */
+#ifdef _WIN32
+typedef wchar_t ort_path;
+#define ORT_PATH(path) L##path
+#else
+typedef char ort_path;
+#define ORT_PATH(path) path
+#endif
+
 #define ORT_WARNING 2 /* of OrtLoggingLevel */
 #define ORT_CPU 0     /* of OrtHardwareDeviceType */
 
@@ -50,7 +59,7 @@ ORT_FUNCTION(233, OrtStatus *, KernelInfo_GetOutputName, const OrtKernelInfo *in
 ORT_FUNCTION(238, OrtStatus *, GetSessionConfigEntry, const OrtSessionOptions *options,
              const char *key, char *value, size_t *size)
 ORT_FUNCTION(247, OrtStatus *, Logger_LogMessage, const OrtLogger *logger, int level,
-             const char *message, const char *file, int line, const char *function)
+             const char *message, const ort_path *file, int line, const char *function)
 ORT_FUNCTION(290, OrtStatus *, GetValueInfoTypeInfo, const OrtValueInfo *value,
              const OrtTypeInfo **type)
 ORT_FUNCTION(295, void, CreateKeyValuePairs, OrtKeyValuePairs **made)
@@ -69,38 +78,53 @@ ORT_FUNCTION(351, OrtStatus *, Node_GetDomain, const OrtNode *node, const char *
 ORT_FUNCTION(353, OrtStatus *, Node_GetNumInputs, const OrtNode *node, size_t *count)
 ORT_FUNCTION(354, OrtStatus *, Node_GetInputs, const OrtNode *node, const OrtValueInfo **values,
              size_t count)
+ORT_FUNCTION(356, OrtStatus *, Node_GetOutputs, const OrtNode *node, const OrtValueInfo **values,
+             size_t count)
+ORT_FUNCTION(390, bool, TensorTypeAndShape_HasShape, const OrtTensorInfo *info)
 
-ORT_FUNCTION(0, OrtStatus *, EpCreateEpDevice, OrtEpFactory *factory,
-             const OrtHardwareDevice *device, const OrtKeyValuePairs *metadata,
-             const OrtKeyValuePairs *options, OrtEpDevice **made)
-ORT_FUNCTION(3, OrtStatus *, EpAddSingleNode, OrtEpGraphSupportInfo *info, const OrtNode *node)
-ORT_FUNCTION(18, OrtStatus *, EpCreateKernelRegistry, OrtKernelRegistry **made)
-ORT_FUNCTION(19, void, EpReleaseKernelRegistry, OrtKernelRegistry *registry)
-ORT_FUNCTION(20, OrtStatus *, EpAddKernel, OrtKernelRegistry *registry,
-             const OrtKernelDef *definition,
-             OrtStatus *(ORT_CALL *create)(void *, const OrtKernelInfo *, OrtKernelImpl **),
-             void *state)
-ORT_FUNCTION(21, OrtStatus *, EpCreateKernelDefBuilder, OrtKernelDefBuilder **made)
-ORT_FUNCTION(22, void, EpReleaseKernelDefBuilder, OrtKernelDefBuilder *builder)
-ORT_FUNCTION(23, OrtStatus *, EpSetOperatorType, OrtKernelDefBuilder *builder, const char *type)
-ORT_FUNCTION(24, OrtStatus *, EpSetDomain, OrtKernelDefBuilder *builder, const char *domain)
-ORT_FUNCTION(25, OrtStatus *, EpSetSinceVersion, OrtKernelDefBuilder *builder, int first, int last)
-ORT_FUNCTION(26, OrtStatus *, EpSetExecutionProvider, OrtKernelDefBuilder *builder,
-             const char *name)
-ORT_FUNCTION(29, OrtStatus *, EpAddTypeConstraint, OrtKernelDefBuilder *builder, const char *name,
-             const OrtDataType *const *types, size_t count)
-ORT_FUNCTION(32, OrtStatus *, EpBuild, OrtKernelDefBuilder *builder, OrtKernelDef **made)
-ORT_FUNCTION(33, void, EpReleaseKernelDef, OrtKernelDef *definition)
-ORT_FUNCTION(40, OrtStatus *, EpGetTensorDataType, int type, const OrtDataType **made)
-ORT_FUNCTION(41, OrtStatus *, EpLookUpKernel, OrtEpGraphSupportInfo *info, const OrtNode *node,
-             const OrtKernelDef **definition)
+/* A test defines this to see which functions of OrtEpApi it reaches. */
+#ifndef ORT_EP_CALLED
+#define ORT_EP_CALLED(number) ((void)0)
+#endif
+
+/* ORT_EP(api, Name)(arguments) calls a function of OrtEpApi. */
+#define ORT_EP(api, name)                                                                          \
+    (ORT_EP_CALLED(OrtEp##name), (OrtEp##name##Function)(api)->functions[OrtEp##name])
+#define ORT_EP_FUNCTION(number, result, name, ...)                                                 \
+    enum { OrtEp##name = number };                                                                 \
+    typedef result(ORT_CALL *OrtEp##name##Function)(__VA_ARGS__);
+
+ORT_EP_FUNCTION(0, OrtStatus *, CreateEpDevice, OrtEpFactory *factory,
+                const OrtHardwareDevice *device, const OrtKeyValuePairs *metadata,
+                const OrtKeyValuePairs *options, OrtEpDevice **made)
+ORT_EP_FUNCTION(3, OrtStatus *, AddSingleNode, OrtEpGraphSupportInfo *info, const OrtNode *node)
+ORT_EP_FUNCTION(18, OrtStatus *, CreateKernelRegistry, OrtKernelRegistry **made)
+ORT_EP_FUNCTION(19, void, ReleaseKernelRegistry, OrtKernelRegistry *registry)
+ORT_EP_FUNCTION(20, OrtStatus *, AddKernel, OrtKernelRegistry *registry,
+                const OrtKernelDef *definition,
+                OrtStatus *(ORT_CALL *create)(void *, const OrtKernelInfo *, OrtKernelImpl **),
+                void *state)
+ORT_EP_FUNCTION(21, OrtStatus *, CreateKernelDefBuilder, OrtKernelDefBuilder **made)
+ORT_EP_FUNCTION(22, void, ReleaseKernelDefBuilder, OrtKernelDefBuilder *builder)
+ORT_EP_FUNCTION(23, OrtStatus *, SetOperatorType, OrtKernelDefBuilder *builder, const char *type)
+ORT_EP_FUNCTION(24, OrtStatus *, SetDomain, OrtKernelDefBuilder *builder, const char *domain)
+ORT_EP_FUNCTION(25, OrtStatus *, SetSinceVersion, OrtKernelDefBuilder *builder, int first, int last)
+ORT_EP_FUNCTION(26, OrtStatus *, SetExecutionProvider, OrtKernelDefBuilder *builder,
+                const char *name)
+ORT_EP_FUNCTION(29, OrtStatus *, AddTypeConstraint, OrtKernelDefBuilder *builder, const char *name,
+                const OrtDataType *const *types, size_t count)
+ORT_EP_FUNCTION(32, OrtStatus *, Build, OrtKernelDefBuilder *builder, OrtKernelDef **made)
+ORT_EP_FUNCTION(33, void, ReleaseKernelDef, OrtKernelDef *definition)
+ORT_EP_FUNCTION(40, OrtStatus *, GetTensorDataType, int type, const OrtDataType **made)
+ORT_EP_FUNCTION(41, OrtStatus *, LookUpKernel, OrtEpGraphSupportInfo *info, const OrtNode *node,
+                const OrtKernelDef **definition)
 
 /* A kernel of a node; ONNX Runtime calls none of the functions that are unused. */
 struct OrtKernelImpl {
     uint32_t version, flags;
     OrtStatus *(ORT_CALL *Compute)(OrtKernelImpl *self, OrtKernelContext *context);
     void(ORT_CALL *Release)(OrtKernelImpl *self);
-    void(ORT_CALL *unused[6])(void);
+    void(ORT_CALL *unused_weights[2])(void);
 };
 
 /* A provider of one session. */
@@ -111,7 +135,7 @@ struct OrtEp {
                                          OrtEpGraphSupportInfo *info);
     void(ORT_CALL *unused_compiling[10])(void);
     OrtStatus *(ORT_CALL *GetKernelRegistry)(OrtEp *self, const OrtKernelRegistry **registry);
-    void(ORT_CALL *unused[16])(void);
+    void(ORT_CALL *unused_concurrency)(void); /* NULL: runs may be concurrent */
 };
 
 /* What makes providers. */
@@ -136,11 +160,16 @@ struct OrtEpFactory {
     void(ORT_CALL *ReleaseAllocator)(OrtEpFactory *self, void *allocator);
     OrtStatus *(ORT_CALL *CreateDataTransfer)(OrtEpFactory *self, void **made);
     bool(ORT_CALL *IsStreamAware)(const OrtEpFactory *self);
-    void(ORT_CALL *unused[16])(void);
+    void(ORT_CALL *unused_streams[5])(void);
 };
 
+/* The structures as ONNX Runtime 1.24 has them. Each says that version, so a later one reads no
+   more of it. */
+_Static_assert(sizeof(OrtKernelImpl) == 8 + 4 * sizeof(void *), "the layout of OrtKernelImpl");
 _Static_assert(offsetof(OrtEp, GetKernelRegistry) == 13 * sizeof(void *), "the layout of OrtEp");
+_Static_assert(sizeof(OrtEp) == 15 * sizeof(void *), "the size of OrtEp");
 _Static_assert(offsetof(OrtEpFactory, IsStreamAware) == 12 * sizeof(void *),
                "the layout of OrtEpFactory");
+_Static_assert(sizeof(OrtEpFactory) == 18 * sizeof(void *), "the size of OrtEpFactory");
 
 #endif

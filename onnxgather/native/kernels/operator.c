@@ -3,9 +3,7 @@
    All names run the same kernel; docs/native.md says why there are several. The attributes of a
    node are the numbers of onnxgather/core/loops.py. They may come from a hostile model, so they are
    checked when the kernel is made, and the tensors before each run. */
-#include "kernel.h"
-#include "machine.h"
-#include "onnxruntime_abi.h"
+#include "onnxruntime_calls.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -13,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PARTS 64
 #define ROOM 600 /* for a message */
 
 struct kernel {
@@ -24,23 +21,6 @@ struct kernel {
     size_t output_rank;
     size_t parts;
 };
-
-/* Return from the function if a call of ONNX Runtime fails. */
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        OrtStatus *failed = (call);                                                                \
-        if (failed) return failed;                                                                 \
-    } while (0)
-
-static OrtStatus *refuse(const OrtApi *api, const char *message) {
-    return ORT(api, CreateStatus)(ORT_INVALID_ARGUMENT, message);
-}
-
-/* Whether a call of ONNX Runtime succeeded; if not, its message is dropped for one of ours. */
-static int succeeds(const OrtApi *api, OrtStatus *status) {
-    if (status) ORT(api, ReleaseStatus)(status);
-    return !status;
-}
 
 /* --- The attributes ------------------------------------------------------------------------- */
 
@@ -70,9 +50,6 @@ static const struct attribute {
 _Static_assert(offsetof(struct gather, output_count) ==
                    offsetof(struct gather, data_count) + 2 * sizeof(int64_t),
                "the three counts follow one another");
-
-static const char *const policies[] = {"clamp", "error", "zero", "directml"};
-#define POLICIES (sizeof policies / sizeof *policies)
 
 /* Write the end of the sentence about an attribute that breaks a rule: what it holds. */
 static void show(const char *rule, const int64_t *values, size_t count, char *why) {
@@ -104,8 +81,8 @@ static int read_attributes(const OrtApi *api, const OrtKernelInfo *info, struct 
 
     if (!succeeds(api, ORT(api, KernelInfoGetAttribute_string)(info, "policy", policy, &count)))
         *policy = 0;
-    while (gather->policy < POLICIES && strcmp(policy, policies[gather->policy])) gather->policy++;
-    if (gather->policy == POLICIES) {
+    gather->policy = gather_policy_of(policy);
+    if (gather->policy == GATHER_POLICIES) {
         snprintf(why, ROOM, "policy must be clamp, error, zero or directml, got '%s'", policy);
         return 0;
     }
@@ -184,7 +161,7 @@ static OrtStatus *input_type(const OrtApi *api, const OrtKernelInfo *info, size_
 static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *api,
                                          const OrtKernelInfo *info, void **made) {
     struct kernel kernel = {.api = api};
-    char name[100] = "", why[ROOM], message[2 * ROOM];
+    char name[100] = "", why[ROOM];
     size_t room = sizeof name;
     uint32_t type = 0;
     TRY(input_type(api, info, 0, &kernel.types[0]));
@@ -197,18 +174,14 @@ static OrtStatus *ORT_CALL create_kernel(const OrtCustomOp *op, const OrtApi *ap
     else if (type == INDEX_TYPES)
         snprintf(why, ROOM, "IndicesTensor must be UINT32, UINT64, INT32 or INT64");
     else if (read_attributes(api, info, &kernel, why)) {
-        /* As many parts as cores: ONNX Runtime does not say how many threads a session has, and
-           what a part finds out of its indices is lost for the next. */
-        const size_t cores = machine_cores();
-        kernel.parts = gather_parts(&kernel.gather, cores < MOST_PARTS ? cores : MOST_PARTS);
+        kernel.parts = parts_on_cores(&kernel.gather, cores_for_parts());
         *made = malloc(sizeof kernel);
         if (!*made) return refuse(api, "no memory for a gather");
         memcpy(*made, &kernel, sizeof kernel);
         return NULL;
     }
     if (!succeeds(api, ORT(api, KernelInfo_GetNodeName)(info, name, &room))) *name = 0;
-    snprintf(message, sizeof message, "%s '%s': %s", op->GetName(op), name, why);
-    return refuse(api, message);
+    return refuse(api, "%s '%s': %s", op->GetName(op), name, why);
 }
 
 static void ORT_CALL destroy_kernel(void *kernel) {
@@ -218,7 +191,6 @@ static void ORT_CALL destroy_kernel(void *kernel) {
 /* Find the memory of a tensor, which must have this type and so many elements. */
 static OrtStatus *memory_of(const OrtApi *api, const OrtValue *value, const char *name, int type,
                             uint64_t count, void **data) {
-    char message[ROOM];
     const int64_t *shape;
     uint64_t elements = 1;
     size_t rank;
@@ -228,29 +200,16 @@ static OrtStatus *memory_of(const OrtApi *api, const OrtValue *value, const char
     for (size_t k = 0; k < rank; k++) elements *= (uint64_t)shape[k]; /* of a tensor in memory */
     if (found == type && elements == count)
         return ORT(api, GetTensorMutableData)((OrtValue *)value, data);
-    snprintf(message, ROOM, "%s must have %" PRIu64 " elements of %s, got %" PRIu64 " of %s", name,
-             count, type_of(type).name, elements, type_of(found).name);
-    return refuse(api, message);
-}
-
-struct run {
-    const struct kernel *kernel;
-    void *data, *indices, *output;
-    unsigned char ends[MOST_PARTS]; /* one for each part, as no two threads may write the same */
-};
-
-static void run_part(void *state, size_t part) {
-    struct run *run = state;
-    const struct kernel *kernel = run->kernel;
-    run->ends[part] = (unsigned char)gather_run(&kernel->gather, run->data, run->indices,
-                                                run->output, part, kernel->parts);
+    return refuse(api, "%s must have %" PRIu64 " elements of %s, got %" PRIu64 " of %s", name,
+                  count, type_of(type).name, elements, type_of(found).name);
 }
 
 static OrtStatus *ORT_CALL compute(void *state, OrtKernelContext *context) {
     const struct kernel *kernel = state;
     const struct gather *gather = &kernel->gather;
     const OrtApi *api = kernel->api;
-    struct run run = {.kernel = kernel};
+    struct run run = {.gather = gather};
+    enum gather_end end;
     const OrtValue *data, *indices;
     OrtValue *output;
     TRY(ORT(api, KernelContext_GetInput)(context, 0, &data));
@@ -263,15 +222,11 @@ static OrtStatus *ORT_CALL compute(void *state, OrtKernelContext *context) {
     TRY(memory_of(api, output, "OutputTensor", kernel->types[0], gather->output_count,
                   &run.output));
     gather_clear(gather, run.output);
-    if (kernel->parts == 1) run_part(&run, 0);
-    else TRY(ORT(api, KernelContext_ParallelFor)(context, run_part, kernel->parts, 0, &run));
-    for (size_t part = 0; part < kernel->parts; part++)
-        if (run.ends[part] == GATHER_STOPPED) {
-            char message[ROOM];
-            gather_first_outside(gather, run.indices, message, ROOM);
-            return refuse(api, message);
-        }
-    return NULL;
+    TRY(run_parts(api, context, &run, kernel->parts, &end));
+    if (end != GATHER_STOPPED) return NULL;
+    char first[ROOM];
+    gather_first_outside(gather, run.indices, first, ROOM);
+    return refuse(api, "%s", first);
 }
 
 /* --- The operators -------------------------------------------------------------------------- */
@@ -374,12 +329,10 @@ ORT_EXPORT OrtStatus *ORT_CALL RegisterCustomOps(OrtSessionOptions *options,
     static _Atomic(OrtCustomOpDomain *) shared; /* sessions use it as long as the process runs */
     const OrtApi *api = base->GetApi(ORT_API_VERSION), *first = NULL;
     OrtCustomOpDomain *domain = atomic_load(&shared), *none = NULL;
-    if (!api) {
-        char message[ROOM];
-        snprintf(message, ROOM, "the operators of onnxgather need ONNX Runtime 1.%d, got %.50s",
-                 ORT_API_VERSION, base->GetVersionString());
-        return refuse(base->GetApi(1), message);
-    }
+    if (!api)
+        return refuse(base->GetApi(1),
+                      "the operators of onnxgather need ONNX Runtime 1.%d, got %.50s",
+                      ORT_API_VERSION, base->GetVersionString());
     if (!atomic_compare_exchange_strong(&shared_api, &first, api) && first != api)
         return refuse(api, "another ONNX Runtime of this process has onnxgather's operators");
     if (!domain) {

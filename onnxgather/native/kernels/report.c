@@ -1,53 +1,50 @@
-/* The rows of the report. A run in range counts by atomic numbers alone; all else takes a lock. */
+/* The rows of the report, and the library's function that writes them as JSON.
+
+   A run in range counts with two atomic numbers. All else takes a lock. */
 #include "report.h"
 #include "lock.h"
 #include "onnxruntime_abi.h"
-#include "tiles.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Rows of the report, beside that of all others. */
-#define MOST_ROWS 100000
+#define MOST_ROWS 100000 /* beside those named "others" */
+#define NAMES 5          /* of a row */
 #define BUCKETS 4096
-#define SENTENCE 700
 
 struct row {
-    struct row *next;  /* of its bucket */
-    struct row *later; /* the row that was made after this one */
-    char *names;       /* five, each with its end */
+    struct row *next;   /* in the order in which they were made */
+    struct row *behind; /* in its bucket */
+    uint64_t hash;
+    char *names; /* as struct row_names has them, each with its end */
     size_t names_bytes;
     size_t sessions;
     _Atomic uint64_t runs, indices;
-    uint64_t outside; /* from here on with the lock */
-    int64_t least, largest;
-    uint64_t first[GATHER_MOST_LOOPS];
-    uint32_t first_rank;
-    char sentence[SENTENCE];
+    uint64_t written_runs, written_indices; /* what the text says that is being written */
+    struct outside outside;
+    char *sentence; /* about the first index out of range; NULL: none is known */
 };
 
-static lock rows_lock = LOCK_INIT;
+static lock rows_lock = LOCK_INIT; /* of all below, and of the rows but for their atomic numbers */
+static struct row *first_row, **row_end = &first_row;
 static struct row *buckets[BUCKETS];
-static struct row *first_row, **last_link = &first_row;
 static size_t row_count;
 
-static void forget_outside(struct row *row) {
-    row->outside = 0;
-    row->least = INT64_MAX;
-    row->largest = INT64_MIN;
-    row->first_rank = 0;
-    *row->sentence = 0;
-}
+/* --- Rows ------------------------------------------------------------------------------------- */
 
-/* The five names behind one another, as they identify a row. */
-static char *joined(struct row_names names, size_t *bytes) {
-    const char *const parts[] = {names.model, names.policy, names.type, names.node, names.output};
+/* Write the names behind one another, each with its end, into new memory. */
+static char *joined(const struct row_names *names, size_t *bytes) {
+    const char *const parts[NAMES] = {names->model, names->policy, names->op, names->node,
+                                      names->output};
     *bytes = 0;
-    for (size_t k = 0; k < 5; k++) *bytes += strlen(parts[k]) + 1;
-    char *text = malloc(*bytes), *end = text;
-    for (size_t k = 0; text && k < 5; k++) {
+    for (size_t k = 0; k < NAMES; k++) *bytes += strlen(parts[k]) + 1;
+    char *text = malloc(*bytes);
+    if (!text) return NULL;
+    char *end = text;
+    for (size_t k = 0; k < NAMES; k++) {
         const size_t length = strlen(parts[k]) + 1;
         memcpy(end, parts[k], length);
         end += length;
@@ -55,43 +52,62 @@ static char *joined(struct row_names names, size_t *bytes) {
     return text;
 }
 
-static size_t bucket_of(const char *names, size_t bytes) {
+static uint64_t hash_of(const char *names, size_t bytes) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t k = 0; k < bytes; k++) hash = (hash ^ (unsigned char)names[k]) * 1099511628211u;
-    return hash % BUCKETS;
+    for (size_t k = 0; k < bytes; k++) {
+        hash ^= (unsigned char)names[k];
+        hash *= 1099511628211u;
+    }
+    return hash;
 }
 
-static struct row *row_with(char *names, size_t bytes) {
-    struct row **bucket = &buckets[bucket_of(names, bytes)];
-    for (struct row *row = *bucket; row; row = row->next)
-        if (row->names_bytes == bytes && !memcmp(row->names, names, bytes)) {
-            free(names);
-            return row;
-        }
+static struct row *row_with(const char *names, size_t bytes, uint64_t hash) {
+    for (struct row *row = buckets[hash % BUCKETS]; row; row = row->behind)
+        if (row->names_bytes == bytes && !memcmp(row->names, names, bytes)) return row;
+    return NULL;
+}
+
+static void put_into_bucket(struct row *row) {
+    struct row **bucket = &buckets[row->hash % BUCKETS];
+    row->behind = *bucket;
+    *bucket = row;
+}
+
+/* Add a row, which owns its names. NULL without memory. */
+static struct row *add_row(char *names, size_t bytes, uint64_t hash) {
     struct row *row = calloc(1, sizeof *row);
-    if (!row) {
-        free(names);
-        return NULL;
-    }
+    if (!row) return NULL;
     row->names = names;
     row->names_bytes = bytes;
-    forget_outside(row);
-    row->next = *bucket;
-    *bucket = row;
-    *last_link = row;
-    last_link = &row->later;
+    row->hash = hash;
+    *row_end = row;
+    row_end = &row->next;
+    put_into_bucket(row);
     row_count++;
     return row;
 }
 
-struct row *report_row(struct row_names names) {
-    const struct row_names others = {"others", names.policy, "", "others", ""};
-    struct row *row = NULL;
-    LOCK(&rows_lock);
-    if (row_count >= MOST_ROWS) names = others;
+/* Find a row, or make it while there are fewer than `most`. NULL if there is none. */
+static struct row *row_of(const struct row_names *names, size_t most) {
     size_t bytes;
     char *text = joined(names, &bytes);
-    if (text) row = row_with(text, bytes);
+    if (!text) return NULL;
+    const uint64_t hash = hash_of(text, bytes);
+    struct row *row = row_with(text, bytes, hash);
+    if (!row && row_count < most) {
+        row = add_row(text, bytes, hash);
+        if (row) return row;
+    }
+    free(text);
+    return row;
+}
+
+struct row *report_row(const struct row_names *names) {
+    const struct row_names others = {"others", "others", "others", "others", "others"};
+    LOCK(&rows_lock);
+    struct row *row = row_of(names, MOST_ROWS);
+    /* Case: there are so many rows that the rest share one. */
+    if (!row && row_count >= MOST_ROWS) row = row_of(&others, MOST_ROWS + 1);
     if (row) row->sessions++;
     UNLOCK(&rows_lock);
     return row;
@@ -103,47 +119,64 @@ void report_leave(struct row *row) {
     UNLOCK(&rows_lock);
 }
 
-/* Look at each index, as one was out of range. */
-static void look_at(struct row *row, const struct gather *g, const void *indices) {
-    const int is_new = !row->outside;
-    for (uint64_t k = 0; k < g->index_count; k++) {
-        const int64_t value = (int64_t)value_at(indices, k, (int)g->index_type);
-        const int64_t size = (int64_t)g->axis_sizes[k % g->tuple_size];
-        if (value >= -size && value < size) continue;
-        if (is_new && !row->outside) {
-            row->first_rank = g->indices_rank;
-            for (uint32_t d = 0; d < g->indices_rank; d++)
-                row->first[d] = k / g->indices_strides[d] % g->indices_sizes[d];
+/* --- Counts ----------------------------------------------------------------------------------- */
+
+void report_run(struct row *row, uint64_t indices) {
+    atomic_fetch_add_explicit(&row->runs, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&row->indices, indices, memory_order_relaxed);
+}
+
+int report_outside(struct row *row, const struct outside *outside, const char *sentence) {
+    LOCK(&rows_lock);
+    struct outside *all = &row->outside;
+    const int is_first = !all->count;
+    if (is_first) {
+        *all = *outside;
+        row->sentence = malloc(strlen(sentence) + 1);
+        if (row->sentence) strcpy(row->sentence, sentence);
+    } else {
+        all->count += outside->count;
+        if (outside->least < all->least) all->least = outside->least;
+        if (outside->largest > all->largest) all->largest = outside->largest;
+    }
+    UNLOCK(&rows_lock);
+    return is_first;
+}
+
+static void forget_outside(struct row *row) {
+    row->outside.count = 0;
+    free(row->sentence);
+    row->sentence = NULL;
+}
+
+/* Begin the rows anew behind what was written; counts that came meanwhile stay. Rows that no
+   session has are dropped. */
+static void reset_rows(void) {
+    struct row *row = first_row;
+    first_row = NULL;
+    row_end = &first_row;
+    row_count = 0;
+    memset(buckets, 0, sizeof buckets);
+    while (row) {
+        struct row *next = row->next;
+        forget_outside(row);
+        if (row->sessions) {
+            atomic_fetch_sub(&row->runs, row->written_runs);
+            atomic_fetch_sub(&row->indices, row->written_indices);
+            row->next = NULL;
+            *row_end = row;
+            row_end = &row->next;
+            put_into_bucket(row);
+            row_count++;
+        } else {
+            free(row->names);
+            free(row);
         }
-        row->outside++;
-        if (value < row->least) row->least = value;
-        if (value > row->largest) row->largest = value;
+        row = next;
     }
 }
 
-static const char *name_after(const char *name) {
-    return name + strlen(name) + 1;
-}
-
-int report_count(struct row *row, const struct gather *g, const void *indices, int outside,
-                 char *sentence, size_t room) {
-    char first[SENTENCE];
-    *sentence = 0;
-    atomic_fetch_add_explicit(&row->runs, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&row->indices, g->index_count, memory_order_relaxed);
-    if (!outside) return 0;
-    gather_first_outside(g, indices, first, sizeof first);
-    LOCK(&rows_lock);
-    const char *type = name_after(name_after(row->names)), *node = name_after(type);
-    snprintf(sentence, room, "%s '%.300s': %s", type, node, first);
-    const int is_new = !row->outside;
-    look_at(row, g, indices);
-    if (is_new) snprintf(row->sentence, sizeof row->sentence, "%s", sentence);
-    UNLOCK(&rows_lock);
-    return is_new;
-}
-
-/* --- The text --------------------------------------------------------------------------------- */
+/* --- JSON ------------------------------------------------------------------------------------- */
 
 /* Text that is written as far as there is room, and counted. */
 struct text {
@@ -151,93 +184,117 @@ struct text {
     size_t room, used;
 };
 
-static void add_char(struct text *text, char sign) {
-    if (text->used < text->room) text->text[text->used] = sign;
-    text->used++;
+static void add_bytes(struct text *text, const char *bytes, size_t count) {
+    for (size_t k = 0; k < count; k++, text->used++)
+        if (text->used < text->room) text->text[text->used] = bytes[k];
 }
 
 static void add(struct text *text, const char *part) {
-    while (*part) add_char(text, *part++);
+    add_bytes(text, part, strlen(part));
 }
 
+/* The bytes of the character of UTF-8 that begins here; 0 if there is none. */
+static size_t character_bytes(const char *string) {
+    const unsigned char *bytes = (const unsigned char *)string;
+    const unsigned char first = bytes[0];
+    unsigned char least = 0x80, most = 0xbf; /* of the second byte, then of the others */
+    size_t count;
+    if (first < 0x80) return 1;
+    if (first < 0xc2 || first > 0xf4) return 0;
+    if (first < 0xe0) count = 2;
+    else if (first < 0xf0) count = 3;
+    else count = 4;
+    /* Case: no character is written longer than it must be, is half of a pair, or above 10FFFF. */
+    if (first == 0xe0) least = 0xa0;
+    if (first == 0xed) most = 0x9f;
+    if (first == 0xf0) least = 0x90;
+    if (first == 0xf4) most = 0x8f;
+    for (size_t k = 1; k < count; k++) {
+        if (bytes[k] < least || bytes[k] > most) return 0;
+        least = 0x80;
+        most = 0xbf;
+    }
+    return count;
+}
+
+/* Add a string of JSON. A name of a model may have any bytes; those that are no UTF-8 become the
+   sign for that. */
 static void add_string(struct text *text, const char *string) {
     char escaped[8];
-    add_char(text, '"');
-    for (; *string; string++) {
-        const unsigned char sign = (unsigned char)*string;
-        if (sign < ' ') {
-            snprintf(escaped, sizeof escaped, "\\u%04x", sign);
-            add(text, escaped);
+    add(text, "\"");
+    while (*string) {
+        const size_t bytes = character_bytes(string);
+        if (!bytes) {
+            add(text, "\\ufffd");
+            string++;
             continue;
         }
-        if (sign == '"' || sign == '\\') add_char(text, '\\');
-        add_char(text, *string);
+        const unsigned char sign = (unsigned char)*string;
+        if (sign == '"' || sign == '\\') snprintf(escaped, sizeof escaped, "\\%c", sign);
+        else if (sign < ' ') snprintf(escaped, sizeof escaped, "\\u%04x", sign);
+        else *escaped = 0;
+        if (*escaped) add(text, escaped);
+        else add_bytes(text, string, bytes);
+        string += bytes;
     }
-    add_char(text, '"');
+    add(text, "\"");
 }
 
-static void add_named(struct text *text, const char *name, const char *string) {
-    add(text, name);
-    add_string(text, string);
+static void add_field(struct text *text, const char *field, const char *value) {
+    add(text, field);
+    add_string(text, value);
 }
 
-static void add_number(struct text *text, const char *name, uint64_t number, int is_signed) {
-    char digits[32];
-    if (is_signed) snprintf(digits, sizeof digits, "%" PRId64, (int64_t)number);
-    else snprintf(digits, sizeof digits, "%" PRIu64, number);
-    add(text, name);
+static void add_unsigned(struct text *text, const char *field, uint64_t number) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, number);
+    add(text, field);
     add(text, digits);
 }
 
-static void add_row(struct text *text, const struct row *row, uint64_t runs, uint64_t indices) {
-    const char *model = row->names, *policy = name_after(model), *type = name_after(policy);
-    const char *node = name_after(type), *output = name_after(node);
-    add_named(text, "{\"model\": ", model);
-    add_named(text, ", \"policy\": ", policy);
-    add_named(text, ", \"operator\": ", type);
-    add_named(text, ", \"node\": ", *node ? node : output);
-    add_named(text, ", \"output_name\": ", output);
-    add_number(text, ", \"runs\": ", runs, 0);
-    add_number(text, ", \"indices\": ", indices, 0);
-    add_number(text, ", \"outside\": ", row->outside, 0);
-    if (row->outside) {
-        add_number(text, ", \"least\": ", (uint64_t)row->least, 1);
-        add_number(text, ", \"largest\": ", (uint64_t)row->largest, 1);
-        add(text, ", \"first\": [");
-        for (uint32_t k = 0; k < row->first_rank; k++)
-            add_number(text, k ? ", " : "", row->first[k], 0);
-        add_named(text, "], \"error\": ", row->sentence);
-    } else {
+static void add_signed(struct text *text, const char *field, int64_t number) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRId64, number);
+    add(text, field);
+    add(text, digits);
+}
+
+static void add_outside(struct text *text, const struct row *row) {
+    const struct outside *outside = &row->outside;
+    add_unsigned(text, ", \"outside\": ", outside->count);
+    if (!outside->count) {
         add(text, ", \"least\": null, \"largest\": null, \"first\": null, \"error\": null");
+        return;
     }
+    add_signed(text, ", \"least\": ", outside->least);
+    add_signed(text, ", \"largest\": ", outside->largest);
+    add(text, ", \"first\": [");
+    for (size_t k = 0; k < outside->rank; k++) add_unsigned(text, k ? ", " : "", outside->place[k]);
+    if (row->sentence) add_field(text, "], \"error\": ", row->sentence);
+    else add(text, "], \"error\": null");
+}
+
+static const char *name_behind(const char *name) {
+    return name + strlen(name) + 1;
+}
+
+static void write_row(struct text *text, struct row *row) {
+    const char *model = row->names;
+    const char *policy = name_behind(model);
+    const char *op = name_behind(policy);
+    const char *node = name_behind(op);
+    const char *output = name_behind(node);
+    row->written_runs = atomic_load(&row->runs);
+    row->written_indices = atomic_load(&row->indices);
+    add_field(text, "{\"model\": ", model);
+    add_field(text, ", \"policy\": ", policy);
+    add_field(text, ", \"operator\": ", op);
+    add_field(text, ", \"node\": ", *node ? node : output);
+    add_field(text, ", \"output_name\": ", output);
+    add_unsigned(text, ", \"runs\": ", row->written_runs);
+    add_unsigned(text, ", \"indices\": ", row->written_indices);
+    add_outside(text, row);
     add(text, "}\n");
-}
-
-/* Take a row out of its bucket, and free it. */
-static void drop(struct row *row) {
-    struct row **at = &buckets[bucket_of(row->names, row->names_bytes)];
-    while (*at != row) at = &(*at)->next;
-    *at = row->next;
-    free(row->names);
-    free(row);
-    row_count--;
-}
-
-/* Drop the rows that no session has, and begin the others anew. */
-static void reset_rows(void) {
-    struct row *row = first_row, *later;
-    last_link = &first_row;
-    for (; row; row = later) {
-        later = row->later;
-        if (!row->sessions) {
-            drop(row);
-            continue;
-        }
-        *last_link = row;
-        last_link = &row->later;
-        forget_outside(row);
-    }
-    *last_link = NULL;
 }
 
 /* Write the rows as lines of JSON, and return the bytes that they need. If there is not so much
@@ -246,15 +303,8 @@ ORT_EXPORT size_t onnxgather_provider_report(char *text, size_t room, int reset)
 ORT_EXPORT size_t onnxgather_provider_report(char *text, size_t room, int reset) {
     struct text rows = {text, room, 0};
     LOCK(&rows_lock);
-    for (struct row *row = first_row; row; row = row->later)
-        add_row(&rows, row, atomic_load(&row->runs), atomic_load(&row->indices));
-    if (reset && rows.used <= room) {
-        for (struct row *row = first_row; row; row = row->later) {
-            atomic_store(&row->runs, 0);
-            atomic_store(&row->indices, 0);
-        }
-        reset_rows();
-    }
+    for (struct row *row = first_row; row; row = row->next) write_row(&rows, row);
+    if (reset && rows.used <= room) reset_rows();
     UNLOCK(&rows_lock);
     return rows.used;
 }

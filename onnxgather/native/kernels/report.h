@@ -1,23 +1,26 @@
-/* What the gathers of a provider have met, by model, policy and node. */
+/* What the gathers of the provider have met, in rows that outlive their sessions. */
 #ifndef ONNXGATHER_REPORT_H
 #define ONNXGATHER_REPORT_H
 
 #include "onnx_node.h"
 
-/* The gathers with these names share a row. */
+/* The names of a gather. Those that have the same names share a row. */
 struct row_names {
-    const char *model, *policy, *type, *node, *output;
+    const char *model, *policy, *op, *node, *output;
 };
 struct row;
 
-/* Find or make the row of a node, which counts one session more. NULL without memory. */
-struct row *report_row(struct row_names names);
-/* Count one session less; the row stays until the report is reset. */
+/* Find or make the row of a gather, for one session more. NULL without memory. */
+struct row *report_row(const struct row_names *names);
+
+/* Give a row back, for one session less. */
 void report_leave(struct row *row);
 
-/* Count a run. `outside`: whether it met an index out of range. Writes the sentence on the first
-   one of them; empty if there is none. True if the row has met none before. */
-int report_count(struct row *row, const struct gather *gather, const void *indices, int outside,
-                 char *sentence, size_t room);
+/* Count a run, and its indices. Threads never wait here. */
+void report_run(struct row *row, uint64_t indices);
+
+/* Count the indices of a run that are out of range. The row keeps the sentence about its first one.
+   Returns whether the run is the first of the row with such an index, since the last reset. */
+int report_outside(struct row *row, const struct outside *outside, const char *sentence);
 
 #endif
