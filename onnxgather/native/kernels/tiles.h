@@ -79,9 +79,11 @@ INLINED uint64_t index_at(const char *indices, size_t at, const int type, const 
     const uint64_t value = value_at(indices, at, type), last = size - 1;
     const uint64_t negative = is_signed ? 0 - (value >> 63) : 0; /* all bits, or none */
     const uint64_t index = value + (size & negative);
-    const uint64_t kept = index > last ? last & ~negative : index;
-    *outside |= index ^ kept;
-    return kept;
+    /* By bits, as a branch would be guessed wrongly where some indices are out of range. */
+    const uint64_t beyond = 0 - (uint64_t)(index > last);
+    const uint64_t changed = (index ^ (last & ~negative)) & beyond;
+    *outside |= changed;
+    return index ^ changed;
 }
 
 /* offsets.c: adds one coordinate of the indices to the offsets of a line; the first one sets them.
