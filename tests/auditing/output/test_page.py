@@ -28,6 +28,7 @@ from onnxgather.auditing.output.picture_of_finding import pictures_of
 from onnxgather.auditing.output.way_to_gather import ways_of
 from onnxgather.auditing.proof.contract_python import guard
 from onnxgather.core.checks import printable
+from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model.network import read_network
 
 TABLE = constant("table", np.arange(12.0, dtype=np.float32).reshape(4, 3))
@@ -360,7 +361,9 @@ def test_an_index_out_of_range_is_told_once_with_what_each_provider_does() -> No
         *[f"{reads} here input[3,2]"] * 2,
         f"{reads} as DirectML checks no index.",
     ]
-    found_index = "indices[1] is 4, by the given inputs, on an axis of 4"
+    # The untouched model stops at the first gather, where the provider counts it.
+    under = " under clamp" if operators_library() else ""
+    found_index = f"indices[1] is 4, by the given inputs{under}, on an axis of 4"
     # ONNX Runtime joins the second gather with the first.
     assert facts["out-of-range"] == f"{found_index}; folded or rewritten at level all"
     assert ("class", "bad") in found.attributes
