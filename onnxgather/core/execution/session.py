@@ -149,7 +149,8 @@ class Session:
 
     "onnxgather" is a provider that runs the gathers of any model and nothing else, and
     the CPU runs the rest. It gives an index out of range of each gather the meaning
-    that `out_of_range` names.
+    that `out_of_range` names. Its library is registered in the process, as by
+    `add_provider`.
 
     Several threads may use a session at once; where the provider allows one call at a
     time, the others wait. In the child of a fork, a session that was made before raises
