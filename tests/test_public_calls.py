@@ -186,6 +186,19 @@ memory must hold another OutputTensor, got one of 32 bytes
 audit("\u202e.onnx")
 \u202e.onnx: no such file or directory
 
+add_provider(5)
+session_options must be an onnxruntime.SessionOptions, got int
+
+add_provider(GIVEN["session_options"], "clmap")
+out_of_range must be one of clamp, error, zero, directml, got 'clmap'; did you mean
+"clamp"?
+
+add_provider(GIVEN["session_options"], report=1)
+report must be True or False, got 1
+
+provider_report(1)
+reset must be True or False, got 1
+
 program_to_onnx(5)
 program must be a program or the path of its file, got 5
 

@@ -128,6 +128,7 @@ def records(folder: Path) -> dict[str, Any]:
         og.to_webnn(DESC),
         og.program_to_webnn(program),
         *program.dispatches,
+        og.GatherCounts("bert", "clamp", "Gather", "tokens", "rows", 1, 8, 0),
         og.OnnxGatherError("a"),
         og.DescriptorError("b"),
         og.FileFormatError("c"),

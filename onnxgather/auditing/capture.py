@@ -1,4 +1,4 @@
-"""The inputs and output of each gather in a run on the CPU provider, in bodies too.
+"""The inputs and output of each gather in a run, in bodies too.
 
 A graph runs with its inner values as outputs. Then each body runs by itself, with the
 values that its node had; the body of a loop runs once per iteration.
@@ -7,46 +7,30 @@ values that its node had; the body of a loop runs once per iteration.
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import onnx
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 from onnx import helper
 
 from onnxgather.auditing.operators.index_operators import given_indices, operator_of
+from onnxgather.auditing.whole_run import WholeRun, ask, cpu_run, run_whole
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import runtime
-from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import Worker
 from onnxgather.core.execution.providers import PROVIDERS
-from onnxgather.core.model.network import (
-    MAIN,
-    Network,
-    Operation,
-    Scope,
-    folder_of,
-    taken,
-    uses,
-)
-from onnxgather.core.model.values import serialized
+from onnxgather.core.model.network import MAIN, Network, Operation, Scope, taken, uses
 
 MOST_ITERATIONS = 256
-"""The most iterations of a loop that are run."""
-
-MOST_OF_ALL = 4096
-"""The most iterations of all loops and scans of a model that are run."""
-
-_CPU = PROVIDERS["cpu"]
-
-_NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
-"""How a worker breaks down without a fault of the node that it runs."""
+"""The most iterations of the body of a loop or a scan that run by themselves."""
 
 
 class Gathered(NamedTuple):
@@ -67,26 +51,26 @@ class Captured(Struct, eq=False):
     stop: str | None = None
     """Where the run fails, and how; None if it does not fail."""
     cut: set[str] = set()
-    """The bodies of loops and scans of which not all iterations are run."""
-
-
-class _Answered(Struct):
-    not_run: tuple[runtime.NotRunKind, str, Any] | None = None
-    refused: str | None = None
-    outputs: tuple[str | tuple[tuple[str, tuple[int, ...], int] | None, ...], ...] = ()
+    """The bodies of loops and scans of which not all iterations run by themselves."""
+    whole: WholeRun = field(default_factory=WholeRun)
+    """What gathers met in the run of the whole model."""
 
 
 class _UnknownError(Exception):
     """A value was not seen, as it is no tensor of numbers or comes after a failure."""
 
 
-def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Captured:
+def capture(
+    network: Network, inputs: Mapping[str, Array], timeout: float, clamp: bool = False
+) -> Captured:
     """Run a model and keep the executions of the operations that carry indices.
 
     Args:
         network: The model.
         inputs: The arrays of its graph inputs, by name.
         timeout: Seconds that a run may take.
+        clamp: Whether the model runs under clamp behind an index out of range, where
+            onnxgather's provider is there. Else it stops there.
 
     Raises:
         ProviderError: There is no CPU provider, it cannot start, or the run takes too
@@ -94,23 +78,23 @@ def capture(network: Network, inputs: Mapping[str, Array], timeout: float) -> Ca
     """
     with closing(Worker(sys.executable, timeout)) as worker:
         worker.about()  # else a worker that cannot start reads as a node that fails
-        run = _Run(network, worker)
+        whole = cpu_run(network)
+        if clamp:
+            whole = run_whole(network, inputs, worker)
+        run = _Run(network, worker, whole)
         run.values_of(network.main, dict(inputs))
     return run.captured
-
-
-def _read(header: bytes, blobs: bytes) -> tuple[_Answered, bytes]:
-    return msgspec.json.decode(header, type=_Answered), blobs
 
 
 class _Run:
     """A run of a model, scope by scope."""
 
-    def __init__(self, network: Network, worker: Worker) -> None:
+    def __init__(self, network: Network, worker: Worker, whole: WholeRun) -> None:
         self._network = network
         self._worker = worker
-        self.captured = Captured()
-        self._iterations = 0
+        self._iterations = Counter[str]()
+        """How often the body of a loop or a scan ran, by where it is."""
+        self.captured = Captured(whole=whole)
 
     def values_of(self, scope: Scope, fed: dict[str, Array]) -> dict[str, Array]:
         """Return the values that gathers and bodies of a scope use, and its outputs."""
@@ -157,35 +141,32 @@ class _Run:
     def _computed(
         self, scope: Scope, wanted: list[str], fed: dict[str, Array]
     ) -> dict[str, Array]:
-        """Return the wanted values of a graph; if a node fails, those before it.
-
-        The node that fails is found by halving: the first `working` operations run, and
-        the first `failing` operations do not.
-        """
+        """Return the wanted values of a graph; if a node fails, those before it."""
         total = len(scope.operations)
-        working = 0
-        failing = total + 1
-        tried = total
-        values: dict[str, Array] = {}
-        reason = ""
-        while working + 1 < failing:
+        values: dict[int, dict[str, Array]] = {}
+        reasons: dict[int, str] = {}
+
+        def fails(count: int) -> bool:
+            """Return whether the first operations fail."""
             outputs: set[str] = set()
-            for operation in scope.operations[:tried]:
+            for operation in scope.operations[:count]:
                 outputs.update(operation.outputs)
             names = [name for name in wanted if name in outputs]
             try:
-                values = self._ask(scope, tried, names, fed)
-                working = tried
+                values[count] = self._ask(scope, count, names, fed)
             except runtime.FailedError as error:
-                failing = tried
-                reason = str(error)
-            tried = (working + failing) // 2
+                reasons[count] = str(error)
+            return count in reasons
+
+        if not fails(total):
+            return values[total]
+        before = bisect_left(range(1, total), True, key=fails)
         # The first failure of the run is the one that a note names.
-        if failing <= total and self.captured.stop is None:
+        if self.captured.stop is None:
             where = "" if scope.where == MAIN else f" in {scope.where}"
-            label = scope.operations[failing - 1].label
-            self.captured.stop = f"{label}{where} fails: {reason}"
-        return values
+            label = scope.operations[before].label
+            self.captured.stop = f"{label}{where} fails: {reasons[before + 1]}"
+        return values.get(before, {})
 
     def _ask(
         self, scope: Scope, count: int, names: list[str], fed: dict[str, Array]
@@ -199,36 +180,18 @@ class _Run:
         if not names:
             return {}
         model = _model_of(self._network, scope, count, names, fed)
-        blobs = bytearray(model)
-        feed = {name: runtime.append_array(array, blobs) for name, array in fed.items()}
-        folder = folder_of(self._network.path)
-        request = {
-            "model": len(model),
-            "session": {"provider": _CPU.name, "level": 0, "folder": folder},
-            "feeds": [feed],
-            "every": True,
-            # Each iteration of a loop runs the same model.
-            "keep": scope.outer is not None,
-        }
-        try:
-            answer, content = self._worker.exchange(_read, request, blobs)
-        except NoAnswerError as error:
-            if error.how in _NO_CRASH or error.detail == "SIGKILL":
-                rule = f"{self._network.path}: the model must run with the given inputs"
-                raise ProviderError(f"{rule}, but {error}") from None
-            # A node can crash the worker.
-            raise runtime.FailedError(str(error)) from None
+        session = self.captured.whole.session
+        # Each iteration of a loop runs the same model.
+        keep = scope.outer is not None
+        answer, content = ask(self._worker, self._network, model, fed, session, keep)
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
-            raise ProviderError(_CPU.why_not_run(kind, detail))
-        if answer.refused is not None:
-            raise runtime.FailedError(answer.refused)
-        (outputs,) = answer.outputs
-        if isinstance(outputs, str):
-            raise runtime.FailedError(outputs)
+            raise ProviderError(PROVIDERS["cpu"].why_not_run(kind, detail))
+        if answer.failure is not None:
+            raise runtime.FailedError(answer.failure)
         values: dict[str, Array] = {}
-        for name, place in zip(names, outputs, strict=True):
-            if place is not None:  # else it is no tensor of numbers
+        for name, place in zip(names, answer.places, strict=True):
+            if place is not None:
                 values[name] = runtime.array_at(place, content)
         return values
 
@@ -270,13 +233,24 @@ class _Run:
                 fed[name] = array
         return self.values_of(body, fed)
 
-    def _is_cut(self, body: Scope, iteration: int) -> bool:
-        """Return whether there are too many iterations to run this; note the cut."""
-        self._iterations += 1
-        is_cut = iteration == MOST_ITERATIONS or self._iterations > MOST_OF_ALL
+    def _is_cut(self, body: Scope) -> bool:
+        """Return whether a body ran too often to run once more; note the cut."""
+        self._iterations[body.where] += 1
+        is_cut = self._iterations[body.where] > MOST_ITERATIONS
         if is_cut:
             self.captured.cut.add(body.where)
         return is_cut
+
+    def _run_iteration(
+        self,
+        body: Scope,
+        inputs: Sequence[Array | None],
+        outer_values: Mapping[str, Array],
+        state_count: int,
+    ) -> list[Array]:
+        """Return the first outputs of a body: the state for the next iteration."""
+        values = self._run_body(body, inputs, outer_values)
+        return [self._value(body, name, values) for name in body.outputs[:state_count]]
 
     def _run_loop(
         self,
@@ -288,22 +262,19 @@ class _Run:
         trip_count, condition, *state = inputs
         if condition is None:
             condition = np.array(True)
-        output_names = body.outputs[: 1 + len(state)]
         number_sizes: Sequence[int | None] = ()
         if body.inputs:
             number_sizes = body.type_of(body.inputs[0]).sizes or ()
         for iteration in count():
-            if not condition.all():
-                break
-            if trip_count is not None and iteration >= trip_count:
-                break
-            if self._is_cut(body, iteration):
+            is_over = trip_count is not None and iteration >= trip_count
+            if is_over or not condition.all() or self._is_cut(body):
                 break
             # The number of the iteration is a scalar, or an array of one element.
             number = np.full([size or 1 for size in number_sizes], iteration)
-            values = self._run_body(body, [number, condition, *state], outer_values)
-            outputs = [self._value(body, name, values) for name in output_names]
-            condition, *state = outputs
+            arrays = [number, condition, *state]
+            condition, *state = self._run_iteration(
+                body, arrays, outer_values, 1 + len(state)
+            )
 
     def _run_scan(
         self,
@@ -324,14 +295,12 @@ class _Run:
             if array is not None:
                 step = -1 if backwards else 1
                 sequences.append(np.moveaxis(array, axis, 0)[::step])
-        state_names = body.outputs[: len(state)]
-        for iteration, slices in enumerate(zip(*sequences, strict=True)):
-            if self._is_cut(body, iteration):
+        for slices in zip(*sequences, strict=True):
+            if self._is_cut(body):
                 break
             # A slice of a vector is a number of numpy, not an array.
-            arrays = map(np.asarray, slices)
-            values = self._run_body(body, [*state, *arrays], outer_values)
-            state = [self._value(body, name, values) for name in state_names]
+            arrays = [*state, *map(np.asarray, slices)]
+            state = self._run_iteration(body, arrays, outer_values, len(state))
 
 
 def _values_to_see(scope: Scope) -> list[str]:
@@ -394,8 +363,8 @@ def _model_of(
     count: int,
     wanted: Collection[str],
     fed: Mapping[str, Array],
-) -> bytes:
-    """Return a serialized model whose outputs are values of a scope.
+) -> onnx.ModelProto:
+    """Return a model whose outputs are values of a scope.
 
     Args:
         network: The network of the scope.
@@ -425,4 +394,4 @@ def _model_of(
         value = helper.make_tensor_value_info(name, data_type, array.shape)
         graph.input.append(value)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    return serialized(model)
+    return model

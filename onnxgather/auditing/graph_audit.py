@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from onnxgather.auditing.algebra.bounds import unknown
 from onnxgather.auditing.algebra.sizes import Comparisons, comparing, low_of
-from onnxgather.auditing.capture import MOST_ITERATIONS, MOST_OF_ALL, Captured, capture
+from onnxgather.auditing.capture import MOST_ITERATIONS, Captured, capture
 from onnxgather.auditing.operators.calls import Call
 from onnxgather.auditing.operators.index_operators import (
     INDEX_OPERATORS,
@@ -33,6 +33,7 @@ from onnxgather.auditing.proof.given_ends import GivenRange, ends_that_leave
 from onnxgather.auditing.proof.index_range import (
     Found,
     IndexRange,
+    Met,
     SizesFrom,
     invalid_range,
     proof_of,
@@ -40,6 +41,7 @@ from onnxgather.auditing.proof.index_range import (
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.proof.shape_computations import shape_computations
 from onnxgather.auditing.records import DECIDED, RANGE_STATES, AuditedGather, Tensor
+from onnxgather.core.checks import number_of, printable
 from onnxgather.core.descriptors.arrays import Array, is_outside
 from onnxgather.core.descriptors.feature_levels import minimum_feature_level
 from onnxgather.core.descriptors.operators import FACTS, Descriptor
@@ -126,7 +128,7 @@ def audit_graph(
         network = read_network(network, shapes)
         bounds = refine("given")
     if arrays:
-        captured = capture(network, arrays, RUN_TIMEOUT)
+        captured = capture(network, arrays, RUN_TIMEOUT, clamp=True)
         if any(not gather.is_settled for gather in gathers.values()):
             bounds = refine("run")
         _put_seen(gathers, network, captured)
@@ -325,7 +327,26 @@ class _Stage:
             )
             if found is not None:
                 return found
-        return None
+        return self._counted(scope, operation)
+
+    def _counted(self, scope: Scope, operation: Operation) -> Found | None:
+        """Return the first index out of range that only the whole run counted."""
+        met = self._captured.whole.counts.get(operation)
+        if met is None or met.first is None or met.value is None:
+            return None
+        coordinates = self.bounds.coordinates(scope, operation)
+        coordinate = 0
+        if len(coordinates) > 1:  # the last axis holds tuples
+            coordinate = met.first[-1]
+        return Found(
+            "inputs",
+            met.first,
+            met.value,
+            met.outside,
+            out_of_range(operation.operator),
+            coordinate=coordinate,
+            low=int(low_of(coordinates[coordinate].lowest)),
+        )
 
 
 def _record(
@@ -437,8 +458,11 @@ def _translated(
 def _put_seen(
     gathers: dict[OperationKey, AuditedGather], network: Network, captured: Captured
 ) -> None:
-    """Put the least and the greatest index of a run in the records."""
+    """Put what gathers met in a run, and the ends of their indices, in the records."""
     for key, scope, operation in operations_of(network):
+        met = captured.whole.counts.get(operation)
+        if met is not None:
+            gathers[key] = _with_seen(gathers[key], met.ends, met)
         executions = captured.gathers.get(operation)
         if not executions:
             continue
@@ -448,15 +472,26 @@ def _put_seen(
             arrays = execution.inputs
             for array, _ in _index_arrays(call.with_arrays(arrays), arrays):
                 if array.size:
-                    gather = gathers[key]
-                    low = int(array.min())
-                    high = int(array.max())
-                    if gather.range.seen is not None:
-                        seen_low, seen_high = gather.range.seen
-                        low = min(low, seen_low)
-                        high = max(high, seen_high)
-                    index_range = replace(gather.range, seen=(low, high))
-                    gathers[key] = replace(gather, range=index_range)
+                    ends = int(array.min()), int(array.max())
+                    gathers[key] = _with_seen(gathers[key], ends)
+
+
+def _with_seen(
+    gather: AuditedGather, ends: tuple[int, ...], met: Met | None = None
+) -> AuditedGather:
+    """Return the record of a gather, with ends of its indices in a run.
+
+    Args:
+        gather: The record.
+        ends: A least and a greatest index; empty if there is no index.
+        met: What the gather met in the whole run; None leaves the record's own.
+    """
+    all_ends = (*(gather.range.seen or ()), *ends)
+    seen = None
+    if all_ends:
+        seen = min(all_ends), max(all_ends)
+    index_range = replace(gather.range, seen=seen, met=met or gather.range.met)
+    return replace(gather, range=index_range)
 
 
 def _index_arrays(
@@ -668,8 +703,29 @@ def _sizes_seen(scope: Scope, captured: Captured) -> dict[str, ValueType]:
 
 def notes_of(captured: Captured) -> Iterator[str]:
     """Yield the notes of an audit."""
+    whole = captured.whole
+    if whole.first_outside:
+        yield (
+            "with the given inputs the untouched model stops at"
+            f" {whole.first_outside}; what the run met behind it is under clamp"
+        )
     if captured.stop:
-        yield f"the run with the given inputs ends early: {captured.stop}"
+        text = f"the run with the given inputs ends early: {captured.stop}"
+        if whole.why_not:
+            why = f"gathers behind it were not reached, as {whole.why_not}"
+            text = f"{text}; {why}"
+        yield text
+    if whole.added:
+        names = ", ".join(printable(row.node) for row in whole.added)
+        outside = sum(row.outside for row in whole.added)
+        indices = sum(row.indices for row in whole.added)
+        count = number_of(len(whole.added), "gather")
+        yield (
+            f"ONNX Runtime makes {count} of other operators ({names}):"
+            f" {outside:,} of {indices:,} indices were out of range"
+        )
     for where in sorted(captured.cut):
-        limits = f"{MOST_ITERATIONS} of a loop, {MOST_OF_ALL:,} of all"
-        yield f"the {where} has more iterations than are seen: {limits}"
+        text = f"the {where} has more iterations than are seen: {MOST_ITERATIONS}"
+        if whole.counts:
+            text = f"{text}; indices out of range are counted in all"
+        yield text

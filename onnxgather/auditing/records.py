@@ -186,8 +186,8 @@ class Audit(Struct, frozen=True):
 
     gathers: list[AuditedGather]
     notes: list[str] = []
-    """Sentences: where the run ended early, which iterations of a loop were not seen,
-    and which metadata were left out."""
+    """Sentences: where the run of the untouched model stops, where the run ended early,
+    which iterations of a loop were not seen, and which metadata were left out."""
     options: list[str] = []
     """Options of the command with which an audit says more, such as `--shape ids=2,12`.
     LO and HI mean the least and the greatest number of an input, FILE.npz a file of

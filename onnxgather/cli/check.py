@@ -188,8 +188,8 @@ class CheckOptions(Reporting):
 )
 @arguments.target(
     default_in_help=(
-        "the one that run uses for the provider; the lanes directml-dll and webnn have"
-        " none"
+        "the one that run uses for the provider; the lanes directml-dll, onnxgather and"
+        " webnn have none"
     )
 )
 @arguments.opset

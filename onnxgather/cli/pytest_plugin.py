@@ -1,4 +1,4 @@
-"""A pytest plugin: programs and the corpus as tests, and a fixture that compares lanes.
+"""A pytest plugin: programs and the corpus as tests, and two fixtures.
 
 `pytest --onnxgather="models --lanes cpu,openvino"` adds a test for each case and lane
 after the project's own tests. The words are those of `onnxgather check` that choose
@@ -13,12 +13,15 @@ NOT-RUN is skipped with the reason, but fails on lanes of `--require`. The fixtu
 `onnxgather_check` runs one case in a test of the project: if a lane does not run it and
 another lane passes, the test passes, and the summary says why.
 
+The fixture `onnxgather_in_range` needs no words: it fails a test in which a gather of
+any model met an index out of range.
+
 Heavy modules and click are imported when the words or the fixture are used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,7 +34,11 @@ if TYPE_CHECKING:
     from onnxgather.cli.words import Asked
     from onnxgather.core.descriptors.arrays import Array
     from onnxgather.core.descriptors.operators import Descriptor
+    from onnxgather.core.execution.gather_provider import GatherCounts
     from onnxgather.core.options import OutOfRange
+
+MOST_GATHERS = 10
+"""The most gathers that the failure of `onnxgather_in_range` names."""
 
 PROPERTY = "onnxgather"
 """The name of the property of a test that passed, for what a lane did not run."""
@@ -41,6 +48,9 @@ _ASKED: pytest.StashKey[Asked] = pytest.StashKey()
 
 _ITEM: pytest.StashKey[pytest.Item] = pytest.StashKey()
 """The test that runs."""
+
+_IN_RANGE: pytest.StashKey[bool] = pytest.StashKey()
+"""Kept of each test with the fixture `onnxgather_in_range`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -307,3 +317,73 @@ class Check:
 def onnxgather_check(pytestconfig: pytest.Config) -> Check:
     """Return a function that fails a test unless lanes give the right bytes."""
     return Check(pytestconfig)
+
+
+@pytest.fixture
+def onnxgather_in_range(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Fail the test if a gather on onnxgather's provider meets an index out of range.
+
+    Return a function that adds the provider to the options of a session. Other sessions
+    on the provider count too, if they run in the test.
+    """
+    from onnxgather.core.errors import ProviderError
+    from onnxgather.core.execution.gather_provider import add_provider, provider_report
+
+    def add(
+        session_options: Any, out_of_range: OutOfRange = "clamp", report: bool = False
+    ) -> None:
+        """Add the provider as `og.add_provider` does, but under the policy "clamp"."""
+        add_provider(session_options, out_of_range, report)
+
+    try:
+        provider_report(reset=True)
+    except ProviderError as error:
+        pytest.fail(str(error), pytrace=False)
+    request.node.stash[_IN_RANGE] = True
+    return add
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test here, as what its fixture raises at its end would be an error."""
+    if _IN_RANGE not in item.stash:
+        return (yield)
+    try:
+        result = yield
+    except BaseException:
+        # The test fails for another reason, which an index out of range may explain.
+        sentences = _sentences_out_of_range(_gathers_that_ran())
+        if sentences:
+            item.add_report_section("call", "onnxgather", sentences)
+        raise
+    gathers = _gathers_that_ran()
+    if not gathers:
+        pytest.fail(
+            "onnxgather_in_range must see a gather run, but none ran on onnxgather's"
+            " provider; onnxgather_in_range(options) adds it to SessionOptions, and"
+            " providers= of InferenceSession takes it away",
+            pytrace=False,
+        )
+    sentences = _sentences_out_of_range(gathers)
+    if sentences:
+        pytest.fail(sentences, pytrace=False)
+    return result
+
+
+def _gathers_that_ran() -> list[GatherCounts]:
+    """Return the gathers that ran on onnxgather's provider since the last reset."""
+    from onnxgather.core.execution.gather_provider import provider_report
+
+    return [counts for counts in provider_report() if counts.runs]
+
+
+def _sentences_out_of_range(gathers: Iterable[GatherCounts]) -> str:
+    """Return a line for each gather that met an index out of range, up to a number."""
+    from onnxgather.core.checks import number_of
+
+    sentences = [str(counts) for counts in gathers if counts.outside]
+    lines = sentences[:MOST_GATHERS]
+    others = len(sentences) - len(lines)
+    if others:
+        lines.append(f"and {number_of(others, 'gather')} more")
+    return "\n".join(lines)

@@ -248,8 +248,9 @@ Invalid value for '--lanes': must be names with commas, got ','
 
 x.json --lanes gpu
 provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract, onnx-reference,
-cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu,
-web-webnn, webnn, or ONNX Runtime's full name of one, which ends in ExecutionProvider,
+cpu, directml, openvino, cuda, tensorrt, webgpu, qnn, coreml, onnxgather, web-wasm,
+web-webgpu, web-webnn, webnn, or ONNX Runtime's full name of one, which ends in
+ExecutionProvider,
 got 'gpu'; a lane on a runtime of your own needs --adapter gpu=FILE.py
 
 x.json --junit x.json

@@ -55,7 +55,7 @@ _ADAPTER = "a lane on a runtime of your own needs --adapter martian=FILE.py"
 _PROVIDER = (
     "provider must be one of openvino-runtime, opencv, tvm, iree, mnn, tract,"
     " onnx-reference, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-    " coreml, web-wasm, web-webgpu, web-webnn,"
+    " coreml, onnxgather, web-wasm, web-webgpu, web-webnn,"
     " webnn, or ONNX Runtime's full name of one, which"
     " ends in ExecutionProvider"
 )

@@ -329,8 +329,8 @@ No such option '--provider'. Did you mean '--lanes'?
 
 run x.json --provider gpu
 Invalid value for '--provider': provider must be one of directml-dll, cpu, directml,
-openvino, cuda, tensorrt, webgpu, qnn, coreml, web-wasm, web-webgpu, web-webnn, webnn,
-or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'
+openvino, cuda, tensorrt, webgpu, qnn, coreml, onnxgather, web-wasm, web-webgpu,
+web-webnn, webnn, or ONNX Runtime's full name of one, which ends in ExecutionProvider, got 'gpu'
 
 run x.json --out-of-range wrap
 Invalid value for '--out-of-range': 'wrap' is not one of 'clamp', 'error', 'zero',

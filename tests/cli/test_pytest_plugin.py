@@ -37,6 +37,7 @@ from onnxgather.checking.results import ResultKind
 from onnxgather.cli.check import check_command
 from onnxgather.cli.words import REFUSED, asked_for
 from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.execution import kernels
 
 pytest_plugins = ["pytester"]
 
@@ -818,3 +819,198 @@ class TestFixture:
         result.stdout.fnmatch_lines(
             [f"planted: NOT-RUN: {reason}", "  test_own.py::test_one"], consecutive=True
         )
+
+
+SESSIONS = """
+import numpy as np
+import onnxgather as og
+import onnxruntime
+import pytest
+
+def session_with(add, *arguments):
+    options = onnxruntime.SessionOptions()
+    add(options, *arguments)
+    return onnxruntime.InferenceSession(MODEL, options)
+
+def run(session, *words):
+    session.run(None, {"words": np.array([words])})
+"""
+
+BAD_40 = (
+    "Gather 'word_embedding' of 'keywords', clamp: 1 of 2 indices out of range, in 1"
+    " run; the first: IndicesTensor[0,1] must be in [-32, 32), got 40"
+)
+
+NONE_RAN = (
+    "onnxgather_in_range must see a gather run, but none ran on onnxgather's provider;"
+    " onnxgather_in_range(options) adds it to SessionOptions, and providers= of"
+    " InferenceSession takes it away"
+)
+
+
+class TestInRange:
+    """The fixture fails a test in which a gather met an index out of range."""
+
+    @pytest.fixture(autouse=True)
+    def _is_built(self) -> None:
+        if kernels.operators_library() is None:
+            pytest.skip("the native kernels are not built")
+
+    def write(self, pytester: pytest.Pytester, tests: str) -> None:
+        """Write the tests of the project."""
+        model = MODELS / "networks" / "keywords.onnx"
+        text = f"{SESSIONS}\nMODEL = {str(model)!r}\n{textwrap.dedent(tests)}"
+        pytester.makepyfile(test_own=text)
+
+    def test_it_fails_and_names_the_gather_and_the_index(
+        self, pytester: pytest.Pytester, run: Run
+    ) -> None:
+        self.write(
+            pytester,
+            """
+            def test_bad(onnxgather_in_range):
+                run(session_with(onnxgather_in_range), 3, 40)
+
+            def test_good(onnxgather_in_range):
+                run(session_with(onnxgather_in_range), 3, 31)
+
+            def test_without():
+                run(session_with(og.add_provider, "clamp"), 3, 40)
+            """,
+        )
+        result = run()
+        result.assert_outcomes(passed=2, failed=1)
+        failure = result.outlines[result.outlines.index("") :]
+        assert BAD_40 in failure
+        assert not any("Error" in line for line in failure)
+
+    def test_a_session_counts_for_the_test_that_runs_it(
+        self, pytester: pytest.Pytester, run: Run
+    ) -> None:
+        self.write(
+            pytester,
+            """
+            @pytest.fixture(scope="module")
+            def session():
+                return session_with(og.add_provider, "clamp")
+
+            def test_first(session):
+                run(session, 3, 40)
+
+            @pytest.mark.usefixtures("onnxgather_in_range")
+            def test_good(session):
+                run(session, 3, 31)
+
+            def test_bad(session, onnxgather_in_range):
+                run(session, 3, 40)
+
+            def test_good_again(session, onnxgather_in_range):
+                run(session, 3, 31)
+            """,
+        )
+        result = run(None, "-v")
+        result.assert_outcomes(passed=3, failed=1)
+        result.stdout.fnmatch_lines(["*::test_bad FAILED*"])
+
+    def test_a_test_in_which_no_gather_ran_on_the_provider_fails(
+        self, pytester: pytest.Pytester, run: Run
+    ) -> None:
+        self.write(
+            pytester,
+            """
+            def test_none(onnxgather_in_range):
+                session_with(onnxgather_in_range)
+
+            def test_on_the_cpu(onnxgather_in_range):
+                session = onnxruntime.InferenceSession(MODEL)
+                run(session, 3, 31)
+            """,
+        )
+        result = run()
+        result.assert_outcomes(failed=2)
+        assert result.outlines.count(NONE_RAN) == 2
+
+    def test_under_another_policy_and_beside_another_failure(
+        self, pytester: pytest.Pytester, run: Run
+    ) -> None:
+        self.write(
+            pytester,
+            """
+            def test_zero(onnxgather_in_range):
+                run(session_with(onnxgather_in_range, "zero"), 3, 40)
+
+            def test_error(onnxgather_in_range):
+                run(session_with(onnxgather_in_range, "error"), 3, 40)
+
+            def test_assert(onnxgather_in_range):
+                run(session_with(onnxgather_in_range), 3, 40)
+                assert 1 == 2
+
+            @pytest.mark.xfail(strict=True)
+            def test_expected(onnxgather_in_range):
+                run(session_with(onnxgather_in_range), 3, 40)
+            """,
+        )
+        result = run()
+        result.assert_outcomes(failed=3, xfailed=1)
+        lines = result.outlines
+        for policy in ("zero", "error", "clamp"):
+            assert BAD_40.replace("clamp", policy) in lines
+        result.stdout.fnmatch_lines(
+            ["E * assert 1 == 2", "*- Captured onnxgather call -*", "Gather '*"]
+        )
+
+    def test_it_names_ten_gathers(self, pytester: pytest.Pytester, run: Run) -> None:
+        self.write(
+            pytester,
+            """
+            from onnx import parser
+
+            def test_many(onnxgather_in_range):
+                numbers = range(12)
+                nodes = [f"y{k} = Gather<axis=0>(data, ids{k})" for k in numbers]
+                inputs = ", ".join(f"int64[1] ids{k}" for k in numbers)
+                outputs = ", ".join(f"float[1] y{k}" for k in numbers)
+                graph = f"many (float[4] data, {inputs}) => ({outputs})"
+                head = '<ir_version: 8, opset_import: ["": 17]>'
+                model = parser.parse_model(f"{head} {graph} {{ {' '.join(nodes)} }}")
+                options = onnxruntime.SessionOptions()
+                onnxgather_in_range(options)
+                content = model.SerializeToString()
+                session = onnxruntime.InferenceSession(content, options)
+                feed = {f"ids{k}": np.array([4]) for k in numbers}
+                session.run(None, {"data": np.zeros(4, np.float32), **feed})
+            """,
+        )
+        result = run()
+        result.assert_outcomes(failed=1)
+        named = [line for line in result.outlines if line.startswith("Gather 'y")]
+        assert len(named) == 10
+        assert "and 2 gathers more" in result.outlines
+
+    def test_without_the_library_its_tests_are_errors(
+        self, pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
+        self.write(pytester, "def test_one(onnxgather_in_range): pass")
+        result = run()
+        result.assert_outcomes(errors=1)
+        assert "the native kernels must be there, but ONNXGATHER_NATIVE is 0" in (
+            result.outlines
+        )
+
+    @pytest.mark.slow
+    def test_each_process_of_xdist_counts_its_own(
+        self, pytester: pytest.Pytester
+    ) -> None:
+        self.write(
+            pytester,
+            """
+            @pytest.mark.parametrize("word", [31, 40] * 4)
+            def test_word(onnxgather_in_range, word):
+                run(session_with(onnxgather_in_range), 3, word)
+            """,
+        )
+        result = pytester.runpytest_subprocess(*PLUGIN, "-n", "2")
+        result.assert_outcomes(passed=4, failed=4)
+        assert result.outlines.count(BAD_40) == 4

@@ -265,7 +265,7 @@ class TestUsage:
     def test_elsewhere_the_name_is_refused_with_the_command_that_takes_it(self) -> None:
         told = (
             "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
-            " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+            " qnn, coreml, onnxgather, web-wasm, web-webgpu, web-webnn,"
             " webnn, or ONNX Runtime's full name"
             " of one, which ends in ExecutionProvider, got 'directml-dll', which runs"
             " programs: onnxgather run FILE --provider directml-dll"
@@ -281,7 +281,7 @@ class TestUsage:
         assert error_of(f"run {in_place()} --provider directml_dll") == (
             "Invalid value for '--provider': provider must be one of"
             " directml-dll, cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-            " coreml, web-wasm, web-webgpu, web-webnn,"
+            " coreml, onnxgather, web-wasm, web-webgpu, web-webnn,"
             " webnn, or ONNX Runtime's full name of"
             " one, which ends in ExecutionProvider, got 'directml_dll'; did you mean"
             ' "directml-dll"?'

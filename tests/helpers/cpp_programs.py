@@ -27,6 +27,16 @@ needs_headers = pytest.mark.skipif(
 """The mark of a test that compiles a program."""
 
 
+_INLINE = HEADERS / "onnxruntime_cxx_inline.h"
+
+needs_headers_of_plugins = pytest.mark.skipif(
+    not _INLINE.exists()
+    or "AppendExecutionProvider_V2" not in _INLINE.read_text(encoding="utf-8"),
+    reason="needs ONNX Runtime's headers of 1.22 or later, which know plugin libraries",
+)
+"""The mark, beside `needs_headers`, of a program that adds a plugin's provider."""
+
+
 def compile_program(code: str, folder: Path) -> Path:
     """Compile a program, and return its path.
 

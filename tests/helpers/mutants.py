@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -398,6 +399,7 @@ _FEEDS = {"InputTensor": GATHER[1], "IndicesTensor": GATHER[2]}
 _DESCS = (*[GATHER[0]] * 4, _SCALARS, HUGE)
 _TENSORS = (GATHER[0].input_tensor, GATHER[0].indices_tensor, HUGE.output_tensor)
 _CONTRACT = og.audit(_MODEL).contract
+_RUNTIME: Any = import_module("onnxruntime")
 
 RIGHT: dict[str, Sequence[Any]] = {
     "at": ((0, 0), [0]),
@@ -438,6 +440,7 @@ RIGHT: dict[str, Sequence[Any]] = {
     "provider": ("cpu",),
     "provider_options": (None, {"a": "1"}),
     "ranges": (None, {"IndicesTensor": (0, 2)}),
+    "session_options": (_RUNTIME.SessionOptions(),),
     "shapes": (None, {"InputTensor": [4, 3]}),
     "sizes": ([4, 3], (2**32 - 1,)),
     "source": _DESCS,

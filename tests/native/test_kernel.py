@@ -24,7 +24,12 @@ from short_descriptors import ascending, descriptor
 import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase
 from onnxgather.checking.corpus.sampling import random_cases
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import (
+    Array,
+    axis_sizes,
+    elements,
+    is_outside,
+)
 from onnxgather.core.loops import loops_of
 from onnxgather.core.options import POLICIES
 
@@ -33,11 +38,19 @@ Change = tuple[str, str, str]
 
 Question = tuple[str, og.Descriptor, og.OutOfRange, Array, Array, Array | None]
 
+STOPPED, RAN, RAN_OUTSIDE = range(3)
+"""`enum gather_end` of kernel.h."""
+
 pytestmark = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
 
 
-def run(kernels: ctypes.CDLL, question: Question, parts: int) -> bytes | None:
-    """Return the output that the parts of a gather leave; None where a part fails."""
+def run(
+    kernels: ctypes.CDLL, question: Question, parts: int
+) -> tuple[int, bytes | None]:
+    """Return how a gather ended that ran in parts, and the output that they leave.
+
+    A part that stops ends the whole, and so does one that met an index out of range.
+    """
     _, desc, policy, data, indices, _ = question
     gather = gather_of(desc, policy)
     assert not kernels.gather_check(ctypes.byref(gather))
@@ -46,20 +59,35 @@ def run(kernels: ctypes.CDLL, question: Question, parts: int) -> bytes | None:
     buffers = [ctypes.c_void_p(array.ctypes.data) for array in (data, indices, output)]
     kernels.gather_clear(ctypes.byref(gather), buffers[2])
     numbers = [(ctypes.c_size_t(part), ctypes.c_size_t(parts)) for part in range(parts)]
-    fine = [
+    ends = {
         kernels.gather_run(ctypes.byref(gather), *buffers, *number)
         for number in numbers
-    ]
-    return output.tobytes() if all(fine) else None
+    }
+    if STOPPED in ends:
+        return STOPPED, None
+    return max(ends), output.tobytes()
+
+
+def expected_end(question: Question) -> int:
+    """Return how the gather of a question ends, by its indices."""
+    _, desc, policy, _, indices, expected = question
+    if expected is None:
+        return STOPPED
+    values = elements(desc.indices_tensor, indices)
+    if policy == "directml" and values.dtype == np.uint64:
+        # DirectML reads UINT64 as INT64.
+        values = values.astype(np.int64)
+    return RAN_OUTSIDE if is_outside(values, axis_sizes(desc)).any() else RAN
 
 
 def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
-    """Yield the name of each question whose answer is not the reference's, in 1 to 5
-    parts."""
+    """Yield the name of each question that ends in another way than its indices say, or
+    with another output than the reference's, in 1 to 5 parts."""
     for number, question in enumerate(questions):
         name, _, policy, _, _, expected = question
-        found = run(kernels, question, 1 + number % 5)
-        if found != (None if expected is None else expected.tobytes()):
+        output = None if expected is None else expected.tobytes()
+        end = expected_end(question)
+        if run(kernels, question, 1 + number % 5) != (end, output):
             yield f"{name} {policy}"
 
 
@@ -85,7 +113,10 @@ def questions(count: int = by_ring(40, 150)) -> list[Question]:
 
 def large_cases() -> Iterator[DescriptorCase]:
     """Yield gathers of several tiles: elements, rows, columns, tuples; half of them in
-    range."""
+    range.
+
+    The first half of the indices is in range, and not negative.
+    """
     shapes: list[tuple[str, str, tuple[int, ...], tuple[int, ...], int]] = [
         ("GATHER", "UINT8", (5_000_000,), (20_000,), 0),
         ("GATHER", "FLOAT64", (3000,), (9000,), 0),
@@ -111,9 +142,14 @@ def large_cases() -> Iterator[DescriptorCase]:
         workload = Workload("", "", operator, kind, data, indices, axis)
         for index_type in INDEX_TYPES:
             signed, beyond = index_type.startswith("i"), number % 2
-            high = workload.limits.astype(np.int64) + beyond
+            limits = workload.limits.astype(np.int64)
+            high = limits + beyond
             low = -high * signed
-            chosen = rng.integers(low, high, indices, np.int64).astype(index_type)
+            chosen = rng.integers(low, high, indices, np.int64)
+            plain = rng.integers(0, limits, indices, np.int64)
+            half = chosen.size // 2
+            chosen.reshape(-1)[:half] = plain.reshape(-1)[:half]
+            chosen = chosen.astype(index_type)
             desc, (array, _) = workload.desc(index_type.upper()), workload.arrays()
             name = f"{operator} {kind} {data} {index_type} {indices}"
             array = array.reshape(desc.input_tensor.array_shape)
@@ -153,6 +189,39 @@ def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
     assert list(differing(kernels, questions(400))) == []
 
 
+LOOP_KINDS = {
+    "rows from their indices": "GATHER: FLOAT32 1x70, INT64 1x99, FLOAT32 1x99, 1, 1",
+    "rows from pairs": "GATHER_ND: FLOAT32 70x70, INT64 99x2, FLOAT32 1x99, 2, 2",
+    "rows from offsets": "GATHER: UINT8 70x50, INT64 1x99, UINT8 99x50, 0, 1",
+    "offsets that repeat": "GATHER: FLOAT32 5x70, INT64 1x99, FLOAT32 5x99, 1, 1",
+    "lines": "GATHER_ELEMENTS: FLOAT16 70x40, INT64 99x40, FLOAT16 99x40, 0",
+    "triples": ("GATHER_ND: FLOAT32 70x70x70, INT64 1x99x3, FLOAT32 1x1x99, 3, 2"),
+}
+"""A descriptor for each way to run a gather."""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", LOOP_KINDS)
+def test_a_gather_says_whether_it_met_an_index_out_of_range(
+    kernels: ctypes.CDLL, kind: str, policy: og.OutOfRange
+) -> None:
+    """The first index, one in the middle, the last one, or none; in 1 to 3 parts."""
+    desc = descriptor(LOOP_KINDS[kind])
+    data = ascending(desc.input_tensor)
+    shape = desc.indices_tensor.array_shape
+    for value, end in ((3, RAN), (-1, RAN), (70, RAN_OUTSIDE), (-71, RAN_OUTSIDE)):
+        for place in (0, math.prod(shape) // 2, -1):
+            indices = np.zeros(shape, np.int64)
+            indices.reshape(-1)[place] = value
+            expected = None
+            if policy != "error" or end == RAN:
+                expected = og.reference(desc, data, indices, policy)
+            question: Question = (kind, desc, policy, data, indices, expected)
+            assert expected_end(question) == (STOPPED if expected is None else end)
+            for parts in (1, 2, 3):
+                assert run(kernels, question, parts)[0] == expected_end(question)
+
+
 @pytest.mark.slow
 def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
     """Both at once and in two parts."""
@@ -171,8 +240,8 @@ def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) 
         None,
     )
     for parts in (1, 2):
-        found = run(kernels, question, parts)
-        assert found == np.array([1, 3, 5, 7], np.float32).tobytes()
+        output = np.array([1, 3, 5, 7], np.float32).tobytes()
+        assert run(kernels, question, parts) == (RAN_OUTSIDE, output)
 
 
 @pytest.mark.slow
@@ -281,7 +350,12 @@ MISTAKES: list[Change] = [
     ("tiles.h", "last = size - 1;", "last = size;"),
     ("offsets.c", "index ^= outside;", "(void)0;"),
     ("offsets.c", "(!first && missing[j]) | ", ""),
-    ("rows.c", "index_at(indices, index + 1, type", "index_at(indices, index, type"),
+    ("rows.c", "index_at(indices, at + 1, type", "index_at(indices, at, type"),
+    ("rows.c", "if (first >= size0) break;", "if (first > size0) break;"),
+    ("rows.c", "return j;", "return to;"),
+    ("rows.c", "*outside |= met;", ""),
+    ("loops.c", "if (outside) run->end = outside_end;", ""),
+    ("loops.c", "(!outside || g->policy == GATHER_CLAMP)", "1"),
     (
         "rows.c",
         "memcpy(output + end, row + end, piece);\n        output += bytes",
@@ -294,7 +368,7 @@ MISTAKES: list[Change] = [
     ),
     ("rows.c", "data += data_step;", ";"),
     ("loops.c", "if (outside && g->policy == GATHER_ZERO)", "if (0)"),
-    ("loops.c", "if (outside && g->policy == GATHER_ERROR) return 0;", ""),
+    ("loops.c", "g->policy == GATHER_ERROR ? GATHER_STOPPED", "0 ? GATHER_STOPPED"),
     ("loops.c", "wrapped < last ? wrapped : last", "wrapped"),
     ("loops.c", "run->offsets[j - before] + step;", "run->offsets[j - before];"),
     ("loops.c", "run->missing[j] = run->missing[j - before];", "run->missing[j] = 0;"),

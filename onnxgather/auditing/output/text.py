@@ -100,6 +100,7 @@ def lines(name: str, audit: Audit, every: bool = False) -> Iterator[str]:
     run = run_text(audit)
     if run:
         yield f"run           {run}"
+    yield from _met_lines(audit)
     yield from runtime_lines(audit)
     yield from assumption_lines(audit)
     given = given_text(audit)
@@ -144,7 +145,7 @@ def _proved_lines(audit: Audit) -> Iterator[str]:
 
 def run_text(audit: Audit) -> str:
     """Return what a run of the model showed; "" if the run reached no gather."""
-    reached = sum(gather.range.seen is not None for gather in audit.gathers)
+    reached = sum(map(_is_reached, audit.gathers))
     if not reached:
         return ""
     of = ""
@@ -156,6 +157,40 @@ def run_text(audit: Audit) -> str:
     if wrong:
         result = f"{wrong:,} had an index out of range"
     return f"the run reached {of}{counted(audit.gathers)}: {result}"
+
+
+def _is_reached(gather: AuditedGather) -> bool:
+    """Return whether a run reached a gather, by its indices or by its counts."""
+    met = gather.range.met
+    return gather.range.seen is not None or (met is not None and met.runs > 0)
+
+
+def _met_lines(audit: Audit) -> Iterator[str]:
+    """Yield what gathers met beside the first index that is out of range."""
+    for gather in audit.gathers:
+        text = met_text(gather.range)
+        if text:
+            yield f"    {named(gather)}: {text}"
+
+
+def met_text(index_range: IndexRange) -> str:
+    """Return what a gather met in a run of the whole model.
+
+    The text is empty if it met no index out of range but the one that is told of it.
+    """
+    met = index_range.met
+    if met is None or not met.outside:
+        return ""
+    ends = f"from {met.least} to {met.largest}"
+    outside = f"{met.outside:,} indices"
+    if met.outside == 1:
+        # Case: the sentence on the gather has the index.
+        if index_range.found is not None:
+            return ""
+        ends = f"{met.least}"
+        outside = "1 index"
+    runs = number_of(met.runs, "run")
+    return f"met {outside} out of range of {met.indices:,}, in {runs}: {ends}"
 
 
 def runtime_lines(audit: Audit) -> Iterator[str]:
@@ -790,6 +825,8 @@ def _wrong_index(index_range: IndexRange) -> str:
     source = "by the given inputs"
     if wrong_index.source == "constant":
         source = "a constant"
+    elif index_range.met is not None and index_range.met.under_clamp:
+        source = "by the given inputs under clamp"
     size = index_range.size[wrong_index.coordinate] or 0
     # Of some inputs, such as a length, a negative number does not count from the end.
     rule = f"not from {wrong_index.low} to {size - 1}"

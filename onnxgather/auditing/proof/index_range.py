@@ -30,6 +30,7 @@ from onnxgather.auditing.proof.beyond import (
 from onnxgather.auditing.proof.contract import Condition
 from onnxgather.auditing.proof.lost_by import rank_lost_by
 from onnxgather.auditing.proof.ranges import Ranges
+from onnxgather.core.execution.gather_provider import GatherCounts
 from onnxgather.core.model.network import Operation, Scope
 from onnxgather.core.model.values import numbers_in
 from onnxgather.core.public import public
@@ -58,6 +59,65 @@ class Found(Struct, frozen=True):
     """Which of the coordinates that the range has."""
     low: int = 0
     """The least index in range there."""
+
+
+class Met(Struct, frozen=True):
+    """What a gather met in a run of the whole model, in all iterations and calls."""
+
+    runs: int
+    """How often it ran."""
+    indices: int
+    """How many indices it had, in all runs."""
+    outside: int
+    """How many of them were out of range."""
+    least: int | None
+    """The least index out of range."""
+    largest: int | None
+    """The largest index out of range."""
+    first: tuple[int, ...] | None
+    """The place of the first index out of range that it met, in the indices."""
+    value: int | None
+    """The index there."""
+    under_clamp: bool
+    """Whether the untouched model stops at another gather, whose index was clamped.
+    What this gather met may follow from that."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The least and the largest index out of range; empty if there is none."""
+        return tuple(end for end in (self.least, self.largest) if end is not None)
+
+    def joined(self, other: Met) -> Met:
+        """Return what is met in the calls of this and of another one behind it."""
+        first = self if self.outside else other
+        ends = (*self.ends, *other.ends)
+        return Met(
+            self.runs + other.runs,
+            self.indices + other.indices,
+            self.outside + other.outside,
+            min(ends, default=None),
+            max(ends, default=None),
+            first.first,
+            first.value,
+            self.under_clamp and other.under_clamp,
+        )
+
+
+def met_of(row: GatherCounts, under_clamp: bool) -> Met:
+    """Return what a gather met, by the row of onnxgather's provider."""
+    value = None
+    if row.error is not None:  # it ends with the index
+        value = int(row.error.rpartition(" ")[2])
+    return Met(
+        row.runs,
+        row.indices,
+        row.outside,
+        row.least,
+        row.largest,
+        row.first,
+        value,
+        under_clamp,
+    )
 
 
 class Lost(Struct, frozen=True):
@@ -129,6 +189,8 @@ class IndexRange(Struct, frozen=True):
     found: Found | None = None
     seen: tuple[int, int] | None = None
     """The least and the greatest index in a run with the inputs given."""
+    met: Met | None = None
+    """What the gather met in a run of the whole model; None if nothing counted it."""
     conditions: tuple[Condition, ...] = ()
     """The conditions on the inputs under which the range is proved."""
     excluded: tuple[Condition, ...] = ()

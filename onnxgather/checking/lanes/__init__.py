@@ -24,6 +24,7 @@ from onnxgather.core.execution.elsewhere.hosts import (
     runtime_python,
     windows_host,
 )
+from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.execution.other_runtimes import (
     OTHER_RUNTIMES,
     RUNTIME_NAME,
@@ -31,6 +32,7 @@ from onnxgather.core.execution.other_runtimes import (
 )
 from onnxgather.core.execution.providers import (
     DIRECTML_DLL,
+    OUT_OF_RANGE,
     PROVIDERS,
     SHORT_NAMES,
     WEB_PROVIDERS,
@@ -135,16 +137,21 @@ def open_lanes(
                     f"lane {shown(name)} must have no options of a provider, as its"
                     f" program takes none, got {', '.join(settings)}"
                 )
+            if lane.provider.gathers_alone and OUT_OF_RANGE in settings:
+                raise OnnxGatherError(
+                    f"lane {shown(name)} must have no option {OUT_OF_RANGE}, as each"
+                    f" case has its own, got {settings[OUT_OF_RANGE]}"
+                )
             lane.settings = settings
         lanes.append(lane)
-    others = [lane.name for lane in lanes if not _runs_models(lane)]
-    # A lane beside one without models may need the target; a label is its own.
+    others = [lane.name for lane in lanes if not _has_target(lane)]
+    # A lane beside one without a target may need it; a label is its own.
     unused_target = target if len(others) == len(lanes) else None
     for name in others:
         own_target = target_of_lane(name, unused_target)
         if own_target is not None:
             raise OnnxGatherError(
-                "target must come with a lane that runs ONNX models"
+                "target must come with a lane whose models have one"
                 f", got {own_target} with {shown(name)}"
             )
     return lanes
@@ -182,7 +189,11 @@ def lanes_installed(
         named: Lanes to leave out, by the short or full names of their providers.
     """
     names: list[str] = []
-    for provider in listed:
+    providers = [*listed]
+    # onnxgather brings a provider of its own to each ONNX Runtime.
+    if providers and operators_library() is not None:
+        providers.append(PROVIDERS["onnxgather"].name)
+    for provider in providers:
         name = SHORT_NAMES.get(provider, provider)
         if name not in named and provider not in named:
             names.append(name)
@@ -192,10 +203,10 @@ def lanes_installed(
     return names
 
 
-def _runs_models(lane: OpenedLane) -> bool:
-    """Return whether a lane runs ONNX models, which have a target."""
+def _has_target(lane: OpenedLane) -> bool:
+    """Return whether a lane runs ONNX models that are made for a target."""
     if isinstance(lane, ModelLane):
-        return not lane.provider.runs_programs
+        return lane.provider.has_target
     return isinstance(lane, RuntimeLane)
 
 

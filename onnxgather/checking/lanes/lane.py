@@ -15,7 +15,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import NodeElsewhere
 from onnxgather.core.execution.providers import PROVIDER_NAME
-from onnxgather.core.execution.runtime import NotRunKind
+from onnxgather.core.execution.runtime import GATHERS, NotRunKind
 from onnxgather.core.options import Target
 
 CASE_TIMEOUT = 60.0
@@ -118,7 +118,7 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the lane could not start; None if it started."""
     target: Target | None = None
     """The target that the lane's models are made for; None where the lane runs no ONNX
-    model."""
+    model, or bare nodes, which have none."""
     at_exit: str | None = None
     """What goes wrong when the program of the lane ends, though it has answered: a
     finding. None if nothing does."""
@@ -139,6 +139,11 @@ class LaneInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether a case that did not run on the lane means exit code 3."""
     has_answers: bool = False
     """Whether the answers came from a folder, so that no case can run again."""
+
+    @property
+    def runs_models(self) -> bool:
+        """Whether the lane runs ONNX models."""
+        return self.target is not None or self.provider == GATHERS
 
     @property
     def software(self) -> list[str]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from onnxgather.checking.cases import (
     GATHER_NODES,
     Case,
+    DescriptorCase,
     NodeCase,
     smallest_case,
 )
@@ -35,7 +36,12 @@ from onnxgather.checking.lanes.webnn import (
     why_no_program,
     with_own_type,
 )
-from onnxgather.checking.node_models import bare_model, wrapped
+from onnxgather.checking.node_models import (
+    bare_gather,
+    bare_model,
+    why_no_bare_gather,
+    wrapped,
+)
 from onnxgather.core.checks import argument_text, shown
 from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -49,6 +55,7 @@ from onnxgather.core.execution.elsewhere.worker import About, Worker
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
 from onnxgather.core.execution.providers import (
     FULL_NAME,
+    OUT_OF_RANGE,
     SETUP,
     WEB_PROVIDERS,
     Provider,
@@ -57,6 +64,7 @@ from onnxgather.core.execution.providers import (
 )
 from onnxgather.core.execution.runtime import CPU, NotRunError, RefusedError
 from onnxgather.core.execution.session import threads_for
+from onnxgather.core.gather import gather_of
 from onnxgather.core.model.protos import operators
 from onnxgather.core.model.values import loaded
 from onnxgather.core.model.write import descriptor_model, to_onnx_for_webnn
@@ -155,7 +163,7 @@ class ModelLane:
             about.devices.get(name, ()),
             python=None if self.host else self.python,
             not_run=not_run,
-            target=None if self.provider.runs_programs else self._target,
+            target=self._target if self.provider.has_target else None,
             opset=None if self.opset == DEFAULT_OPSET else self.opset,
             meant=meant,
             plugin=self.plugin,
@@ -189,8 +197,10 @@ class ModelLane:
 
     def _why_not_started(self) -> str | None:
         """Run a first gather; return why the lane cannot start, or None if it can."""
+        if self.provider.gathers_alone and self.library is None:
+            return f"the native kernels must be there, but {kernels.why_not()}"
         first_case = FIRST_CASE
-        if self.provider.runs_programs:
+        if self.provider.runs_programs or self.provider.gathers_alone:
             first_case = _FIRST_PROGRAM
         answer = self.answer(first_case)
         # The provider of a plugin may refuse this case alone.
@@ -211,6 +221,8 @@ class ModelLane:
         if is_compiled and case.data_type not in _HOST_TYPES:
             reason = f"the program that runs {self.provider.name} takes no arrays of"
             return Answer(AnswerKind.NOT_RUN, f"{reason} {case.data_type}")
+        if self.provider.gathers_alone:
+            return self._answer_of_gather(case)
         substitute = substitute_for(case, self.provider)
         try:
             question = question_of(
@@ -223,14 +235,7 @@ class ModelLane:
             library = kernels.operators_of(
                 self.provider, case.model.target, self.operators
             )
-        answer = self.run(
-            question.model,
-            question.inputs,
-            question.threads,
-            question.operators,
-            substitute,
-            library,
-        )
+        answer = self.run(question, question.operators, substitute, library)
         answer = replace(answer, gathers=question.gathers)
         if substitute is not None:
             answer = replace(answer, given_as=substitute.given_as)
@@ -243,7 +248,7 @@ class ModelLane:
 
         The body runs where our library is not registered.
         """
-        body = self.run(question.model, question.inputs, question.threads)
+        body = self.run(question)
         expected = case.expected()
         # Case: the provider must refuse the model, and the kernel did not.
         if isinstance(expected, str):
@@ -261,15 +266,42 @@ class ModelLane:
             module, inputs = given_to_webnn(case)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        answer = self.run(module, inputs)
+        answer = self.run(Question(module, inputs, 0, Counter()))
         answer = with_own_type(answer, case.descriptor.output_tensor)
         return replace(answer, of_descriptor=case.runs_file)
 
+    def _answer_of_gather(self, case: Case) -> Answer:
+        """Have onnxgather's own provider run the gather of a case.
+
+        Of a file, and of a gather between operators, the CPU runs the rest.
+        """
+        reason = None
+        if isinstance(case, DescriptorCase) and not case.runs_file:
+            reason = why_no_bare_gather(case)
+        if reason is not None:
+            return Answer(AnswerKind.NOT_RUN, reason)
+        question = question_of_gather(case, self.opset)
+        answer = self.run(question)
+        answer = replace(answer, gathers=question.gathers)
+        left = [name for name in question.gathers if name not in answer.nodes]
+        if answer.nodes and left:
+            detail = f"{', '.join(left)} runs on {CPU}"
+            reason = self.provider.why_not_run("elsewhere", detail)
+            return Answer(AnswerKind.NOT_RUN, reason, how="elsewhere", detail=detail)
+        if case.runs_file or isinstance(case, NodeCase):
+            return answer
+        if question.inputs["IndicesTensor"].dtype != case.indices.dtype:
+            answer = replace(answer, given_as="indices as INT64")
+        output = answer.output
+        # An output of other sizes is wrong, and stays as it is.
+        if output is not None and output.shape == gather_of(case.descriptor).output:
+            own_sizes = case.descriptor.output_tensor.array_shape
+            answer = replace(answer, output=output.reshape(own_sizes))
+        return answer
+
     def run(
         self,
-        model: bytes,
-        inputs: Mapping[str, Array],
-        threads: int = 0,
+        question: Question,
         sent: Counter[str] | None = None,
         substitute: Substitute | None = None,
         library: str | None = None,
@@ -277,30 +309,31 @@ class ModelLane:
         """Have the worker run a model.
 
         Args:
-            model: The serialized model, which has one output; or the module of a WebNN
-                program, whose output is bytes.
-            inputs: The inputs, by their names.
-            threads: How many threads ONNX Runtime may use; 0 means one per core.
+            question: The model, which has one output, and the inputs; or the module of
+                a WebNN program, whose output is bytes.
             sent: How often each operator is in the model; None if any may have run.
             substitute: What the model computes in place of the gather of the inputs.
             library: The library of onnxgather's own operators, if the model needs it.
         """
         session: dict[str, Any] = {
             "provider": self.provider.name,
-            "threads": threads,
+            "threads": question.threads,
             "library": self.library,
         }
-        if self.settings:
-            session["settings"] = self.settings
+        settings = {**(self.settings or {}), **question.settings}
+        if settings:
+            session["settings"] = settings
+        if question.cpu_too:
+            session["cpu_too"] = True
         if self.library:
             session["device"] = device_of_lane(self.name)
         if library:
             session["operators"] = library
-        feeds: Sequence[Mapping[str, Array]] = [inputs]
+        feeds: Sequence[Mapping[str, Array]] = [question.inputs]
         try:
             if substitute is not None:
                 feeds = substitute.feeds(feeds)
-            ran = self._worker.run(model, session, feeds, sent)
+            ran = self._worker.run(question.model, session, feeds, sent)
         except NoAnswerError as error:
             return Answer.none(error)
         except NotRunError as error:
@@ -410,6 +443,8 @@ def model_lane(
     library = None
     if plugin is None:
         provider = _provider_of_lane(name)
+        if provider.gathers_alone:
+            library = kernels.operators_library()
     else:
         provider, library = provider_of_plugin(name, plugin, interpreter(path))
     target = target_of_lane(name, target)
@@ -445,7 +480,7 @@ def model_lane(
 
     python = interpreter(path)
     if hosts.is_library(python):
-        if plugin:
+        if plugin or provider.gathers_alone:
             raise OnnxGatherError(
                 f"lane {shown(name)} must have a shared library of ONNX Runtime or a"
                 " plugin, got both"
@@ -527,9 +562,13 @@ class Question(NamedTuple):
     inputs: dict[str, Array]
     """The arrays by the names of the model's inputs."""
     threads: int
-    """How many threads ONNX Runtime may use."""
+    """How many threads ONNX Runtime may use; 0 means one per core."""
     operators: Counter[str]
     """How often each operator is in the model."""
+    settings: Mapping[str, str] = {}
+    """The provider's own options for this question."""
+    cpu_too: bool = False
+    """As of `runtime.Setup`."""
 
     @property
     def gathers(self) -> tuple[str, ...]:
@@ -629,6 +668,34 @@ def question_of(
     return Question(model.SerializeToString(), inputs, threads, operators(model))
 
 
+def question_of_gather(case: Case, opset: int = DEFAULT_OPSET) -> Question:
+    """Return the question of a case to onnxgather's own provider.
+
+    The model of a descriptor is a bare node, and the provider has the policy. A model
+    of a file has its own policy, so that no index that leaves its range is right there.
+
+    Args:
+        case: The case; of a descriptor, one for which `why_no_bare_gather` returns
+            None.
+        opset: The version of the ONNX operator set of the model.
+    """
+    policy = case.out_of_range
+    if isinstance(case, NodeCase) or case.runs_file:
+        question = question_of(case, "portable", opset=opset)
+        policy = "error"
+    else:
+        model, inputs = bare_gather(case, opset)
+        if case.wrapped:
+            model = wrapped(model)
+            inputs["One"] = np.ones((), case.data.dtype)
+        threads = threads_for(case.descriptor)
+        content = model.SerializeToString()
+        question = Question(content, inputs, threads, operators(model))
+    return question._replace(
+        settings={OUT_OF_RANGE: policy}, cpu_too=case.wrapped or case.runs_file
+    )
+
+
 def question_to(case: Case, info: LaneInfo) -> tuple[Question, Substitute | None]:
     """Return the question that a lane is asked for a case.
 
@@ -643,15 +710,17 @@ def question_to(case: Case, info: LaneInfo) -> tuple[Question, Substitute | None
     # Case 2: any other provider, and no other runtime.
     elif re.fullmatch(FULL_NAME, info.provider):
         provider = find_provider(info.provider)
+    opset = info.opset or DEFAULT_OPSET
+    if provider.gathers_alone:
+        return question_of_gather(case, opset), None
     substitute = substitute_for(case, provider)
     target = info.target or "portable"
-    opset = info.opset or DEFAULT_OPSET
     question = question_of(case, target, substitute, opset, provider.needs_webnn)
     return question, substitute
 
 
 _FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
-"""The case that starts a lane on WebNN."""
+"""The case that starts a lane on WebNN, and on onnxgather's own provider."""
 
 FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
 """The case that starts any other lane. It is wrapped, as some providers run no single

@@ -324,7 +324,7 @@ def _repro_commands(report: Report, case: CaseResult) -> list[str]:
     """
     commands: list[str] = []
     for lane, result in report.answers(case):
-        if not result.is_wrong or lane.target is None:
+        if not result.is_wrong or not lane.runs_models:
             continue
         words = ["onnxgather", "repro", "REPORT.json", "--case", case.name]
         words += ["--lane", lane_again(lane), *options_again(lane), "-o", "repro"]

@@ -20,6 +20,7 @@ from onnxgather.checking.repro.folder import (
     Difference,
     Trial,
     runnable,
+    trial_of_gather,
     trial_of_program,
     trials_of,
     write_folder,
@@ -127,7 +128,7 @@ def _run(case: Case, lane: Lane, reported: LaneInfo | None) -> tuple[LaneInfo, R
     """Start a lane and run a case on it; see `make_repro`."""
     info = lane.start()
     runs_programs = isinstance(lane, ModelLane) and lane.provider.runs_programs
-    if info.target is None and not runs_programs:
+    if not info.runs_models and not runs_programs:
         raise OnnxGatherError(
             f"lane {shown(info.name)} runs descriptors, not models; repro needs a"
             " provider's lane, such as directml"
@@ -244,6 +245,8 @@ def _trials(difference: Difference, lane: ModelLane | RuntimeLane) -> list[Trial
     if lane.provider.runs_programs:
         assert isinstance(case, DescriptorCase), "WebNN runs no nodes of ONNX"
         return [trial_of_program(case)]
+    if lane.provider.gathers_alone:
+        return [trial_of_gather(case, lane.library, lane.opset)]
     target = target_of(lane.provider.name, lane.target)
     if case.model is not None:
         target = case.model.target
@@ -299,9 +302,7 @@ def _trouble_of_program(lane: Lane, difference: Difference) -> str | None:
 def _trouble_of_lane(lane: ModelLane, trial: Trial, result: Result) -> str | None:
     """Return why a lane without an interpreter shows no difference; None if it does."""
     question = trial.question
-    answer = lane.run(
-        question.model, question.inputs, question.threads, library=trial.operators
-    )
+    answer = lane.run(question, library=trial.operators)
     output = answer.output
     expected = trial.expected
     # Case: an error, which is a difference unless the provider must refuse the model.

@@ -28,6 +28,7 @@ from onnxgather.checking.lanes.python import (
     Question,
     device_of_lane,
     question_of,
+    question_of_gather,
 )
 from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
@@ -40,6 +41,7 @@ from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown
 from onnxgather.core.execution.providers import WEB_PROVIDERS, Provider
 from onnxgather.core.files import filled_in, packaged_text
+from onnxgather.core.gather import gather_of
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
 from onnxgather.core.programs.writer import program_files
@@ -114,6 +116,25 @@ def trial_of_program(case: DescriptorCase) -> Trial:
     expected = None if isinstance(answer, str) else answer
     question = Question(module, inputs, 0, Counter())
     return Trial(question, expected, is_program=True)
+
+
+def trial_of_gather(case: Case, library: str | None, opset: int) -> Trial:
+    """Return what the lane `onnxgather` runs of a case.
+
+    Args:
+        case: The case.
+        library: The library of the provider.
+        opset: The version of the ONNX operator set of the lane's models.
+    """
+    question = question_of_gather(case, opset)
+    expected = case.expected()
+    # Case: the provider must refuse the model.
+    if isinstance(expected, str):
+        return Trial(question, None, library)
+    # A bare node has the sizes that count.
+    if isinstance(case, DescriptorCase) and not case.runs_file:
+        expected = expected.reshape(gather_of(case.descriptor).output)
+    return Trial(question, expected, library)
 
 
 def trials_of(
@@ -209,7 +230,8 @@ def runnable(case: Case, title: str, info: LaneInfo, trial: Trial) -> dict[str, 
             provider=provider,
             library=repr(trial.library),
             operators=repr(trial.operators),
-            settings=repr(info.provider_options),
+            settings=repr({**info.provider_options, **trial.question.settings}),
+            cpu_too=trial.question.cpu_too,
             device=repr(device_of_lane(info.name)),
             threads=trial.question.threads,
             **common,

@@ -26,6 +26,13 @@ It records which provider ran a node.
 SYSTEM = {"Darwin": "macOS"}.get(platform.system(), platform.system())
 """This operating system, as `Provider.system` names it."""
 
+OUT_OF_RANGE = "out_of_range"
+"""The option of onnxgather's own provider that names the policy."""
+
+REPORT = "report"
+"""The option of onnxgather's own provider that has it warn of each gather that meets an
+index out of range."""
+
 DIRECTML_DLL = "directml-dll"
 """The name of DirectML.dll itself, which runs no models.
 
@@ -64,6 +71,9 @@ class Provider(Struct, frozen=True):
     """Whether the browser must have WebNN."""
     target: Target = "portable"
     """The target that suits the provider."""
+    gathers_alone: bool = False
+    """Whether the provider is onnxgather's own: it runs the gathers of ONNX and nothing
+    else, under the policy of its option `OUT_OF_RANGE`, and the CPU the rest."""
     data_types: tuple[TensorDataType, ...] = ()
     """The data types that the provider computes in as ONNX says, of data and of
     indices; empty if these are all.
@@ -85,6 +95,11 @@ class Provider(Struct, frozen=True):
     def runs_programs(self) -> bool:
         """Return whether the provider runs programs of WebNN, and no ONNX models."""
         return self.needs_webnn and not self.library
+
+    @property
+    def has_target(self) -> bool:
+        """Return whether the provider runs models that are made for a target."""
+        return not (self.runs_programs or self.gathers_alone)
 
     @property
     def source(self) -> str:
@@ -164,6 +179,10 @@ _NOT_RUN = {
         "{name} must say which nodes it ran, which ONNX Runtime {detail} does not"
         f" record; install {OLDEST_RUNTIME} or later"
     ),
+    "before-plugins": (
+        "{name} must run in ONNX Runtime 1.24 or later, got {detail}; install"
+        f" onnxruntime>={OLDEST_RUNTIME}"
+    ),
     "library": "the plugin library of {name} does not load: {detail}",
     "no-device": "the plugin library of {name} loads, but does not offer {detail}",
     "elsewhere": "{name} must run every node, but {detail}",
@@ -213,9 +232,9 @@ PROVIDERS = {
         # alone.
         data_types=_types("FLOAT32", "FLOAT16", "INT32", "UINT32"),
     ),
-    "onnxgather": Provider("OnnxGatherExecutionProvider"),
     "qnn": Provider("QNNExecutionProvider", plugin="onnxruntime-qnn>=2.7"),
     "coreml": Provider("CoreMLExecutionProvider", _PLAIN, system="macOS"),
+    "onnxgather": Provider("OnnxGatherExecutionProvider", _PLAIN, gathers_alone=True),
 }
 
 SHORT_NAMES = {provider.name: short for short, provider in PROVIDERS.items()}

@@ -17,11 +17,12 @@ import json
 import math
 import os
 import platform
+import re
 import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -81,6 +82,9 @@ LONGEST_FRAME = 2**33
 LONGEST_MESSAGE = 10_000
 """The most characters of a message of ONNX Runtime that are passed on."""
 
+_OLDEST_FOR_GATHERS = (1, 24)
+"""The oldest ONNX Runtime that onnxgather's own provider runs in."""
+
 _SHRINKAGE = ("memory.enable_memory_arena_shrinkage", "cpu:0")
 _EXTERNAL_DATA = "session.model_external_initializers_file_folder_path"
 _NO_FALLBACK = "session.disable_cpu_ep_fallback"
@@ -95,6 +99,7 @@ NotRunKind = Literal[
     "empty-runtime",
     "absent",
     "too-old",
+    "before-plugins",
     "library",
     "no-device",
     "elsewhere",
@@ -106,13 +111,14 @@ NotRunKind = Literal[
 
 no-runtime: onnxruntime is not installed. empty-runtime: its package is empty. absent:
 the build has no such provider; the detail names those that it has. too-old: it records
-no node assignment; the detail is its version. library: the plugin library does not
-load; the detail is its error. no-device: the plugin library offers no such device;
+no node assignment; the detail is its version. before-plugins: it is older than
+onnxgather's own provider; the detail is its version. library: the plugin library does
+not load; the detail is its error. no-device: the plugin library offers no such device;
 the detail is which, and the devices that ONNX Runtime lists.
 elsewhere: a node went to another provider; the detail names both. folded: no node was
-left to run. operators: onnxgather's own operators did not run; the detail says why.
-types: the provider lacks a data type, without which it would read another element; the
-detail names both.
+left to run, or none is a gather that onnxgather's own provider runs. operators:
+onnxgather's own operators did not run; the detail says why. types: the provider lacks a
+data type, without which it would read another element; the detail names both.
 """
 
 
@@ -139,6 +145,10 @@ class RefusedError(Exception):
 
 class FailedError(Exception):
     """The provider failed while it ran the model; contains its message, on one line."""
+
+
+class OptionsError(Exception):
+    """The options of a session take no provider; contains the rule, and why."""
 
 
 @dataclass(frozen=True)
@@ -282,10 +292,7 @@ def _options(runtime: Any, setup: Setup) -> Any:
         options.enable_mem_pattern = False
         options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
     if setup.library is not None:
-        devices = _plugin_devices(runtime, setup.provider, setup.device)
-        options.add_provider_for_devices(devices, setup.settings or {})
-        if setup.cpu_too:
-            options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
+        _add_plugin(runtime, options, setup)
     if setup.operators is not None:
         try:
             options.register_custom_ops_library(setup.operators)
@@ -295,14 +302,25 @@ def _options(runtime: Any, setup: Setup) -> Any:
     return options
 
 
+def _add_plugin(runtime: Any, options: Any, setup: Setup) -> None:
+    """Add the provider of a plugin library to the options of a session."""
+    devices = _plugin_devices(runtime, setup.provider, setup.device)
+    options.add_provider_for_devices(devices, setup.settings or {})
+    # Behind it, as a CPU provider before it takes all nodes. One that is added by name
+    # takes no part in the order, and ONNX Runtime warns of nodes that it was not asked
+    # for.
+    if setup.cpu_too:
+        options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
+
+
 def _proved(
     session: Any, provider: str, cpu_too: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Return the name and operator of each node that a provider runs.
 
     Raises:
-        NotRunError: The provider runs no node; or another one runs a node, which may be
-            the CPU provider only where `cpu_too` is true.
+        NotRunError: Another provider runs a node, or no node is left. Where `cpu_too`
+            is true, the CPU provider may run any node.
     """
     names = _device_names(provider)
     nodes: list[tuple[str, str]] = []
@@ -319,7 +337,7 @@ def _proved(
                 }
                 raise NotRunError("elsewhere", detail, node_elsewhere)
             nodes.append((node.name, node.op_type))
-    if not nodes:
+    if not nodes and not cpu_too:
         raise NotRunError("folded", "none is left to run")
     return tuple(nodes)
 
@@ -352,7 +370,9 @@ def onnxruntime_with(
         try:
             runtime.register_execution_provider_library(provider, library)
         except Exception as error:
-            raise NotRunError("library", line(error)) from error
+            # Case: another thread registered it meanwhile.
+            if not _plugin_devices(runtime, provider):
+                raise NotRunError("library", line(error)) from error
     if library is not None and not _plugin_devices(runtime, provider, device):
         texts = _devices_by_provider(runtime)
         listed = [f"{name} on {', '.join(texts[name])}" for name in texts]
@@ -369,16 +389,39 @@ def add_gather_provider(
     Args:
         options: The SessionOptions of ONNX Runtime.
         library: The library of the provider, which is registered once in the process.
-        settings: The provider's own options.
+        settings: The provider's own options; one at least.
 
     Raises:
-        NotRunError: The library does not load.
+        NotRunError: ONNX Runtime is missing or too old, or the library does not load.
+        OptionsError: `options` are no SessionOptions, or have the provider.
     """
-    runtime = onnxruntime_with(GATHERS, library)
-    options.add_provider_for_devices(_plugin_devices(runtime, GATHERS), settings)
-    # A CPU provider that is added by name takes no part in the order, and ONNX Runtime
-    # warns of nodes that it was not asked for.
-    options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
+    runtime = onnxruntime_with(CPU)
+    numbers = re.findall(r"\d+", runtime.__version__)[:2]
+    if tuple(map(int, numbers)) < _OLDEST_FOR_GATHERS:
+        raise NotRunError("before-plugins", runtime.__version__)
+    if not isinstance(options, runtime.SessionOptions):
+        rule = "must be an onnxruntime.SessionOptions"
+        raise OptionsError(f"{rule}, got {type(options).__name__}")
+    onnxruntime_with(GATHERS, library)
+    if _has_gather_provider(options, settings):
+        raise OptionsError(
+            "must not have onnxgather's provider, got options that have it; make new"
+            " SessionOptions for another policy"
+        )
+    setup = Setup(GATHERS, library=library, settings=settings, cpu_too=True)
+    _add_plugin(runtime, options, setup)
+
+
+def _has_gather_provider(options: Any, settings: Iterable[str]) -> bool:
+    """Return whether options have onnxgather's own provider.
+
+    They do not list their providers, but keep the settings of each as entries.
+    """
+    for name in settings:
+        with suppress(RuntimeError):  # there is no such entry
+            options.get_session_config_entry(f"ep.{GATHERS.lower()}.{name}")
+            return True
+    return False
 
 
 def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
@@ -399,9 +442,9 @@ def provider_rows(library: str, reset: bool = False) -> list[dict[str, Any]]:
         if needed <= room:
             break
         room = needed + 4096
-    # Other ends of lines than this one may be signs of a name.
-    lines = text.raw[:needed].decode(errors="backslashreplace").split("\n")
-    return [json.loads(row) for row in lines if row]
+    # A model may have names that are no UTF-8, or that hold other ends of lines.
+    rows = text.raw[:needed].decode(errors="replace").split("\n")
+    return [json.loads(row) for row in rows if row]
 
 
 def available_providers() -> list[str]:
@@ -506,9 +549,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
             perhaps `keep`: whether to keep the opened model, for requests that follow
             with the same model, `every`: whether the answer has all outputs of a run,
             in a list, and `report`: whether it has `rows`: what the gathers of
-            onnxgather's own provider have met in these runs. An empty request asks what `environment` returns. A request
-            with `graphs` asks for the graphs that the CPU provider runs: the object has
-            the arguments of `_written_graphs`.
+            onnxgather's own provider have met in these runs. An empty request asks what
+            `environment` returns. A request with `graphs` asks for the graphs that the
+            CPU provider runs: the object has the arguments of `_written_graphs`.
         blobs: The model and the arrays.
     """
     if not request:
@@ -525,18 +568,19 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     every = bool(request.get("every"))
-    reports = setup.library is not None and bool(request.get("report"))
-    if reports:
-        provider_rows(setup.library, reset=True)
+    reported = setup.library if request.get("report") else None
+    if reported is not None:
+        provider_rows(reported, reset=True)
     content = bytearray()
     outputs = [
         _described_outputs(opened, feed, blobs, content, every)
         for feed in request["feeds"]
     ]
-    names, nodes = zip(*opened.assignment, strict=True)
+    names = [name for name, _ in opened.assignment]
+    nodes = [operator for _, operator in opened.assignment]
     answered = {"names": names, "nodes": nodes, "outputs": outputs}
-    if reports:
-        answered["rows"] = provider_rows(setup.library)
+    if reported is not None:
+        answered["rows"] = provider_rows(reported)
     return answered, bytes(content)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -24,6 +25,7 @@ from onnxgather.core.descriptors.arrays import (
     Array,
     check_descriptor,
     check_indices,
+    check_policy,
     plain_array,
 )
 from onnxgather.core.descriptors.lists import array_of_list, is_listed
@@ -42,7 +44,12 @@ from onnxgather.core.execution.elsewhere.worker import (
     OpenedThere,
     open_model,
 )
-from onnxgather.core.execution.providers import find_provider, target_of
+from onnxgather.core.execution.providers import (
+    OUT_OF_RANGE,
+    REPORT,
+    find_provider,
+    target_of,
+)
 from onnxgather.core.execution.runtime import (
     CPU,
     NotRunError,
@@ -140,6 +147,10 @@ class Session:
     have the types of the descriptor. A model runs as it is: a provider may compute
     otherwise than ONNX says.
 
+    "onnxgather" is a provider that runs the gathers of any model and nothing else, and
+    the CPU runs the rest. It gives an index out of range of each gather the meaning
+    that `out_of_range` names.
+
     Several threads may use a session at once; where the provider allows one call at a
     time, the others wait. In the child of a fork, a session that was made before raises
     ProviderError.
@@ -148,9 +159,11 @@ class Session:
         source: A descriptor; or a model: an onnx.ModelProto, its bytes, or the path of
             its file.
         provider: "cpu", "directml", "openvino", … or ONNX Runtime's full name: the only
-            provider that may run the model's nodes. "webnn" runs the WebNN program of a
-            descriptor in a browser.
-        out_of_range: What an index out of range of a descriptor does; see `OutOfRange`.
+            provider that may run the model's nodes, "onnxgather" alone excepted.
+            "webnn" runs the WebNN program of a descriptor in a browser.
+        out_of_range: What an index out of range does; see `OutOfRange`. None is "clamp"
+            for a descriptor; for a model on "onnxgather" it is "error", as ONNX says.
+            On another provider a model has its own.
         target: What the descriptor's model is made for; None is what suits the
             provider: on the CPU "native" where the native kernels are there, else
             "cpu".
@@ -189,14 +202,17 @@ class Session:
         source: Descriptor | Any,
         provider: str = "cpu",
         *,
-        out_of_range: OutOfRange = "clamp",
+        out_of_range: OutOfRange | None = None,
         target: Target | None = None,
         threads: int | None = None,
         provider_options: Mapping[str, str] | None = None,
     ) -> None:
         self.provider = find_provider(provider)
         self._desc = source if isinstance(source, Descriptor) else None
-        self._policy: OutOfRange = out_of_range
+        # A model on onnxgather's provider has the rule of ONNX itself.
+        self._policy: OutOfRange = "error" if self.provider.gathers_alone else "clamp"
+        if out_of_range is not None:
+            self._policy = out_of_range
         self._substitute: Substitute | None = None
         if threads is None:
             threads = 0 if self._desc is None else threads_for(self._desc)
@@ -205,9 +221,11 @@ class Session:
             threads = usable_cores()
         if self.provider.runs_programs:
             self._check_program(target, provider_options)
+        elif self.provider.gathers_alone:
+            provider_options = self._gather_options(target, provider_options)
         elif self._desc is not None:
             source = self._model_of(self._desc, target, threads)
-        elif target is not None or shown(out_of_range) != "'clamp'":
+        elif target is not None or out_of_range is not None:
             raise OnnxGatherError(
                 "a model has its own out_of_range and target; leave them out"
             )
@@ -223,11 +241,16 @@ class Session:
                 values = _values_of_descriptor(self._substitute.desc)
             if any(imported.domain == NATIVE_DOMAIN for imported in proto.opset_import):
                 operators = kernels.operators_of(self.provider, "native")
+            library = None
+            if self.provider.gathers_alone:
+                library = kernels.custom_ops_library()
             setup = Setup(
                 self.provider.name,
                 threads,
+                library,
                 operators=operators,
                 settings=provider_options,
+                cpu_too=self.provider.gathers_alone,
             )
             opening = partial(open_model, model, self.provider, setup)
         self.inputs, self.outputs = values
@@ -241,15 +264,19 @@ class Session:
         # The kernels check each index that they read; a provider may let an index out
         # of range pass.
         self._checks_first = (
-            operators is None and self._desc is not None and out_of_range == "error"
+            operators is None and self._desc is not None and self._policy == "error"
         )
         try:
             self._opened = opening()
+            # Case: the CPU provider runs all nodes of a model.
+            if not self._opened.assignment:
+                raise NotRunError("folded", "none is a gather that it runs")
         except Exception as error:
             raise self._why_it_failed(error) from error
         self._made_in = self._process()
         self.assignment = self._opened.assignment
-        """The name and the operator of each node, all run by the provider."""
+        """The name and the operator of each node that the provider runs: of all nodes,
+        or on "onnxgather" of its gathers."""
 
     def run(self, *arrays: Any) -> Any:
         """Return the output; of a model with several outputs, return a list of them.
@@ -264,7 +291,7 @@ class Session:
         Raises:
             DescriptorError: An array does not fit its input.
             IndexOutOfRangeError: An index is out of range and `out_of_range` is
-                "error".
+                "error"; the message of a model on "onnxgather" names the gather.
             ProviderError: The provider failed; or it is in another program, which
                 accepts numpy arrays alone; or the session is closed; or this is the
                 child of a fork, and the session was made before.
@@ -328,6 +355,33 @@ class Session:
             what = "a target" if target is not None else "options of a provider"
             rule = f"{name} must have none of the options of ONNX models, got {what}"
             raise ProviderError(f"{rule}; provider web-webnn runs models")
+
+    def _gather_options(
+        self, target: object, options: Mapping[str, str] | None
+    ) -> dict[str, str]:
+        """Return the options of onnxgather's own provider, which must run a model.
+
+        Raises:
+            ProviderError: The source is a descriptor.
+            OnnxGatherError: The policy is unknown, or there is an option for models
+                that onnxgather makes.
+        """
+        name = self.provider.name
+        if self._desc is not None:
+            raise ProviderError(
+                f"{name} must run an ONNX model, got a descriptor; provider cpu runs"
+                " descriptors"
+            )
+        check_policy(self._policy)
+        if target is not None:
+            raise OnnxGatherError("a model has its own target; leave it out")
+        for option in options or {}:
+            if option != REPORT:
+                raise OnnxGatherError(
+                    f"the options of {name} must be {REPORT} alone, as {OUT_OF_RANGE}"
+                    f" is an argument, got {shown(option)}"
+                )
+        return {**(options or {}), OUT_OF_RANGE: self._policy}
 
     def _opening_of_program(self, desc: Descriptor) -> Callable[[], OpenedProgram]:
         """Return what opens the WebNN program of a descriptor."""
@@ -436,13 +490,22 @@ class Session:
                 check_indices(self._desc, inputs[1].copy())
             except IndexOutOfRangeError as outside:
                 return outside
-        # Case 2: the provider did not get the model.
+        # Case 2: onnxgather's own provider refused an index.
+        refused = _REFUSED_INDEX.search(str(error))
+        if self.provider.gathers_alone and refused is not None:
+            return IndexOutOfRangeError(refused[0])
+        # Case 3: the provider did not get the model.
         if isinstance(error, NotRunError):
             return ProviderError(self.provider.why_not_run(error.kind, error.detail))
-        # Case 3: the provider got the model and refused it, or failed.
+        # Case 4: the provider got the model and refused it, or failed.
         what = "cannot run the model" if isinstance(error, RefusedError) else "failed"
         return ProviderError(f"{self.provider.name} {what}: {runtime.line(error)}")
 
+
+_REFUSED_INDEX = re.compile(
+    r"Gather(Elements|ND)? '.*': IndicesTensor\[[0-9,]*\] must be in .*, got -?[0-9]+$"
+)
+"""The end of the message of onnxgather's provider where a gather refuses an index."""
 
 _CLASS_DTYPE_SHAPE = attrgetter("__class__", "dtype", "shape")
 

@@ -110,16 +110,16 @@ void gather_first_outside(const struct gather *g, const void *indices, char *mes
         const uint64_t value = value_at(indices, offset, (int)g->index_type);
         const uint64_t wrapped = is_signed && value >> 63 ? value + axis : value;
         if (wrapped >= axis) {
-            const char *before = "IndicesTensor[";
-            size_t used = 0;
+            const char *before = "[", *end = g->indices_rank ? "]" : ""; /* a scalar has none */
+            size_t used = (size_t)snprintf(message, room, "IndicesTensor");
             for (uint32_t d = 0; d < g->indices_rank && used < room; d++, before = ",")
                 used += (size_t)snprintf(message + used, room - used, "%s%llu", before,
                                          (unsigned long long)at[d]);
             if (used < room && is_signed)
-                snprintf(message + used, room - used, "] must be in [-%llu, %llu), got %lld",
+                snprintf(message + used, room - used, "%s must be in [-%llu, %llu), got %lld", end,
                          (unsigned long long)axis, (unsigned long long)axis, (long long)value);
             else if (used < room)
-                snprintf(message + used, room - used, "] must be in [0, %llu), got %llu",
+                snprintf(message + used, room - used, "%s must be in [0, %llu), got %llu", end,
                          (unsigned long long)axis, (unsigned long long)value);
             return;
         }

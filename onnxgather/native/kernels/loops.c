@@ -404,17 +404,13 @@ static void run_tiles(struct run *run, struct position outer) {
     const int is_fused = fuses(run, repeats);
     struct rows rows = rows_of(run, outer);
     do {
-        if (is_fused) {
-            const int outside = fuse_tile(run, &rows, outer);
-            if (outside) run->end = outside_end;
-            if (run->end == GATHER_STOPPED) return;
-            /* A fused tile is as "clamp" says. */
-            if (!outside || g->policy == GATHER_CLAMP) continue;
-        }
-        const int outside = find_offsets(run, outer.index);
+        int outside = is_fused && fuse_tile(run, &rows, outer);
+        /* A fused tile is right where all indices are in range, and under "clamp". */
+        const int is_right = is_fused && (!outside || g->policy == GATHER_CLAMP);
+        if (!is_right) outside = find_offsets(run, outer.index);
         if (outside) run->end = outside_end;
         if (run->end == GATHER_STOPPED) return;
-        run_repeated(run, &rows, outer, repeated, repeats, outside);
+        if (!is_right) run_repeated(run, &rows, outer, repeated, repeats, outside);
     } while (advance(&outer, changing, changes, turns));
 }
 

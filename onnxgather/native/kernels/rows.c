@@ -175,60 +175,66 @@ void clear_rows(const struct rows *rows, const uint8_t *missing) {
 
 /* --- Rows straight from their indices --------------------------------------------------------- */
 
-/* Rows `from` to `to`; inlined as one loop for each value of the constants from `type` on.
+/* Rows `from` to `to`; inlined as one loop for each value of the constants from `type` on. Returns
+   `to`, or the row where it ended early.
    `coordinates`: 1 or 2, of an index. `piece`: the bytes of a row where `whole`, else a row has one
-   to two pieces. `packed`: whether the last coordinate counts pieces. `fetches`: whether what later
+   to two pieces. `plain`: whether it ends at an index that is negative or out of range; the
+   processor guesses that none is, and goes on before it knows. `fetches`: whether what later
    indices lead to is fetched, in range or not, as that is a hint and reads nothing. */
-INLINED uint64_t copy_range(const struct line *axes, const struct rows *rows, size_t from,
-                            size_t to, const int type, const int coordinates, const size_t piece,
-                            const int whole, const int packed, const int fetches) {
+INLINED size_t copy_range(const struct line *axes, const struct rows *rows, size_t from, size_t to,
+                          uint64_t *outside, const int type, const int coordinates,
+                          const size_t piece, const int whole, const int plain, const int fetches) {
     const size_t size = rows->size, bytes = whole ? piece : rows->bytes, end = bytes - piece;
     const size_t ahead = rows->ahead * (size_t)coordinates;
     const int is_signed = type >= GATHER_INT32;
     const char *indices = axes->indices;
     const uint64_t data_step = axes->data_step * size;
     const uint64_t size0 = axes[0].size, size1 = axes[coordinates - 1].size;
-    const uint64_t stride1 = packed ? piece : axes[coordinates - 1].stride * size;
-    const uint64_t stride0 = coordinates == 1 ? stride1 : axes[0].stride * size;
+    const uint64_t stride0 = axes[0].stride * size, stride1 = axes[coordinates - 1].stride * size;
     const char *restrict data = rows->data + from * data_step;
     char *restrict output = rows->output + from * bytes;
-    uint64_t outside = 0;
-    for (size_t j = from; j < to; j++) {
-        const size_t index = j * (size_t)coordinates;
+    uint64_t met = 0;
+    size_t j = from;
+    for (; j < to; j++) {
+        const size_t at = j * (size_t)coordinates;
         if (fetches) {
-            uint64_t next = value_at(indices, index + ahead, type) * stride0;
-            if (coordinates == 2) next += value_at(indices, index + ahead + 1, type) * stride1;
+            uint64_t next = value_at(indices, at + ahead, type) * stride0;
+            if (coordinates == 2) next += value_at(indices, at + ahead + 1, type) * stride1;
             FETCH((uintptr_t)data + next);
         }
-        const char *row = data +
-                          index_at(indices, index, type, is_signed, size0, &outside) * stride0;
-        if (coordinates == 2)
-            row += index_at(indices, index + 1, type, is_signed, size1, &outside) * stride1;
+        uint64_t first, second = 0;
+        if (plain) {
+            first = value_at(indices, at, type);
+            if (first >= size0) break;
+            if (coordinates == 2) second = value_at(indices, at + 1, type);
+            if (second >= size1) break;
+        } else {
+            first = index_at(indices, at, type, is_signed, size0, &met);
+            if (coordinates == 2) second = index_at(indices, at + 1, type, is_signed, size1, &met);
+        }
+        const char *row = data + first * stride0 + second * stride1;
         memcpy(output, row, piece);
         if (!whole) memcpy(output + end, row + end, piece);
         output += bytes;
         if (coordinates == 1) data += data_step;
     }
-    return outside;
+    *outside |= met;
+    return j;
 }
 
-/* All rows of a tile: those with later indices first, then the last ones. */
-INLINED int copy_both(const struct line *axes, const struct rows *rows, const int type,
-                      const int coordinates, const size_t piece, const int whole,
-                      const int packed) {
-    const size_t count = rows->count;
-    const size_t fetching = rows->ahead && count > rows->ahead ? count - rows->ahead : 0;
-    uint64_t outside = copy_range(axes, rows, 0, fetching, type, coordinates, piece, whole, packed,
-                                  1);
-    outside |= copy_range(axes, rows, fetching, count, type, coordinates, piece, whole, packed, 0);
-    return outside != 0;
-}
-
+/* All rows of a tile: those with later indices first, then the last ones; of both the rows before
+   the first index that is negative or out of range, then the rest. */
 INLINED int fuse(const struct line *axes, const struct rows *rows, const int type,
                  const int coordinates, const size_t piece, const int whole) {
-    if (whole && axes[coordinates - 1].stride * rows->size == piece)
-        return copy_both(axes, rows, type, coordinates, piece, whole, 1);
-    return copy_both(axes, rows, type, coordinates, piece, whole, 0);
+    const size_t count = rows->count;
+    const size_t fetching = rows->ahead && count > rows->ahead ? count - rows->ahead : 0;
+    uint64_t outside = 0;
+    size_t done = 0;
+    done = copy_range(axes, rows, done, fetching, &outside, type, coordinates, piece, whole, 1, 1);
+    done = copy_range(axes, rows, done, fetching, &outside, type, coordinates, piece, whole, 0, 1);
+    done = copy_range(axes, rows, done, count, &outside, type, coordinates, piece, whole, 1, 0);
+    copy_range(axes, rows, done, count, &outside, type, coordinates, piece, whole, 0, 0);
+    return outside != 0;
 }
 
 #define FUSED(type, coordinates)                                                                   \

@@ -14,7 +14,12 @@ import onnxgather as og
 from onnxgather.checking.cases import DescriptorCase, FileModel
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.lane import Answer, AnswerKind
-from onnxgather.checking.lanes.python import ModelLane, question_of, substitute_for
+from onnxgather.checking.lanes.python import (
+    ModelLane,
+    Question,
+    question_of,
+    substitute_for,
+)
 from onnxgather.checking.results import Result
 from onnxgather.checking.run import check_all
 from onnxgather.core.execution.providers import PROVIDERS
@@ -90,15 +95,15 @@ def test_a_lane_that_lacks_a_data_type_is_given_the_file_as_it_is() -> None:
 def test_webnn_runs_the_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     (lane,) = open_lanes(["webnn"])
     case = case_of(og.to_onnx(gather()))
-    ran: list[bytes] = []
+    ran: list[Question] = []
 
-    def run(_: ModelLane, module: bytes, *__: Any) -> Answer:
-        ran.append(module)
+    def run(_: ModelLane, question: Question, *__: Any) -> Answer:
+        ran.append(question)
         output = og.reference(case.descriptor, case.data, case.indices)
         return Answer(AnswerKind.RAN, None, ("gather",), output)
 
     monkeypatch.setattr(ModelLane, "run", run)
     answer = lane.answer(case)
     assert answer.of_descriptor
-    (module,) = ran
-    assert module.startswith(b"// ")
+    (question,) = ran
+    assert question.model.startswith(b"// ")

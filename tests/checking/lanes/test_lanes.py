@@ -60,6 +60,7 @@ def test_two_lanes_of_one_name_are_refused() -> None:
         (["webnn"], "cpu", "cpu with 'webnn'"),
         (["directml-dll", "webnn"], "portable", "portable with 'directml-dll'"),
         (["cpu", "webnn@native"], None, "native with 'webnn@native'"),
+        (["onnxgather"], "cpu", "cpu with 'onnxgather'"),
     ],
 )
 def test_a_target_without_onnx_models_is_refused(
@@ -67,7 +68,7 @@ def test_a_target_without_onnx_models_is_refused(
 ) -> None:
     with pytest.raises(og.OnnxGatherError) as caught:
         open_lanes(names, target=target)
-    rule = "target must come with a lane that runs ONNX models"
+    rule = "target must come with a lane whose models have one"
     assert str(caught.value) == f"{rule}, got {got}"
 
 

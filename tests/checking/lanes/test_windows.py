@@ -29,7 +29,7 @@ from onnxgather.checking.doctor import examine
 from onnxgather.checking.judge import judge
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.lanes.lane import AnswerKind
-from onnxgather.checking.lanes.python import ModelLane, model_lane
+from onnxgather.checking.lanes.python import ModelLane, Question, model_lane
 from onnxgather.checking.run import check_all
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.hosts import WINDOWS_OPERATORS, windows_host
@@ -231,7 +231,9 @@ class TestLive:
         with closing(lane):
             model = og.to_onnx(CASE.descriptor, target="native")
             inputs = {"InputTensor": CASE.data, "IndicesTensor": CASE.indices}
-            answer = lane.run(model.SerializeToString(), inputs, 1, operators(model))
+            sent = operators(model)
+            question = Question(model.SerializeToString(), inputs, 1, sent)
+            answer = lane.run(question, sent)
         assert (answer.kind, answer.how) == (AnswerKind.NOT_RUN, "operators")
 
     @pytest.mark.parametrize("name", ["gone.dll", "größe/ελ/\U0001f40c.dll"])

@@ -36,6 +36,7 @@ def test_each_provider_says_what_to_install() -> None:
         "webgpu": "onnxruntime-webgpu, or run scripts/directml/setup.sh on Linux",
         "qnn": "onnxruntime-qnn",
         "coreml": "onnxruntime on macOS",
+        "onnxgather": "onnxruntime",
     }
     unknown = find_provider("XyzExecutionProvider")
     assert unknown.source == "an ONNX Runtime with XyzExecutionProvider"

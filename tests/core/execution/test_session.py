@@ -72,7 +72,7 @@ def test_missing_provider_says_what_is_there_and_what_to_install(
 def test_unknown_provider_is_refused_by_name() -> None:
     assert message_of(ProviderError, og.run, DESC, DATA, INDICES, provider="gpu") == (
         "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu,"
-        " qnn, coreml, web-wasm, web-webgpu, web-webnn,"
+        " qnn, coreml, onnxgather, web-wasm, web-webgpu, web-webnn,"
         " webnn, or ONNX Runtime's full name"
         " of one, which ends in ExecutionProvider, got 'gpu'"
     )
@@ -376,7 +376,7 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
         og.run(DESC, DATA, INDICES, provider=name)
     rule = (
         "provider must be one of cpu, directml, openvino, cuda, tensorrt, webgpu, qnn,"
-        " coreml, "
+        " coreml, onnxgather, "
     )
     rule += "web-wasm, web-webgpu, web-webnn, webnn, "
     got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
