@@ -93,6 +93,22 @@ def test_random_nodes_are_the_reference_s(policy: OutOfRange) -> None:
     assert rows == {}
 
 
+def test_an_open_size_of_1_is_read_as_directml_s_operator_reads_it() -> None:
+    """GATHER_ELEMENTS gives such an axis the stride 0, and GATHER does not."""
+    data = np.array([[1], [2]], np.float32)
+    indices = np.array([[1], [1]])
+    for operator, expected in (("Gather", [2, 2, 2, 2]), ("GatherElements", [1, 2])):
+        model = one_gather(
+            operator,
+            data,
+            indices,
+            shapes=(["a", "b"], ["c", "d"], None),
+            attributes={"axis": 1},
+        )
+        (output,) = run_on(opened(model, "directml"), data, indices)
+        assert output.ravel().tolist() == expected
+
+
 FORBIDDEN = {case.name.removeprefix("forbidden/"): case for case in forbidden_cases()}
 RULES = {
     "batch-sizes": "the first batch_dims sizes of indices must be those of data",

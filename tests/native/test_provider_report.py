@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from provider_models import one_gather, opened, run_on
+from provider_models import one_gather, opened, operators_on, run_on
 from sanitize import NATIVE
 
 import onnxgather as og
@@ -107,6 +107,14 @@ class TestThreads:
         assert (row.least, row.largest, row.first) == (-1001, 1234, (7,))
 
     def test_resets_beside_runs_lose_and_double_no_count(self) -> None:
+        """The rows of many nodes make the time long in which a reset could err."""
+        many = gather(model="many")
+        for number in range(1000):
+            node = many.graph.node.add()
+            node.CopyFrom(many.graph.node[0])
+            node.name = f"g{number}"
+            node.output[0] = f"output{number}"
+        beside = opened(many, "clamp", level=0)
         session = opened(gather(), "clamp")
         indices = with_outside(10, 2)
         met: list[og.GatherCounts] = []
@@ -124,6 +132,7 @@ class TestThreads:
         assert sum(row.runs for row in mine) == 1200
         assert sum(row.indices for row in mine) == 12_000
         assert sum(row.outside for row in mine) == 2_400
+        assert len(rows("many")) == len(operators_on(beside)) == 1001
 
 
 class TestRows:
