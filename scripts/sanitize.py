@@ -126,7 +126,10 @@ REPORT_MISTAKES = [
             "atomic_store(&row->runs, 0);",
         ),
         ("if (reset && rows.used <= room)", "if (reset)"),
-        ("_Atomic uint64_t runs, indices;", "uint64_t runs, indices;"),
+        (
+            "atomic_fetch_add_explicit(&row->runs, 1, memory_order_relaxed);",
+            "row->runs = row->runs + 1;",
+        ),
         ("if (!bytes) {", "if (0) {"),
         ("all->count += outside->count;", ""),
     )
