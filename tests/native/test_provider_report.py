@@ -108,6 +108,7 @@ class TestThreads:
 
     def test_resets_beside_runs_lose_and_double_no_count(self) -> None:
         """The rows of many nodes make the time long in which a reset could err."""
+        session = opened(gather(), "clamp")  # its row is written first
         many = gather(model="many")
         for number in range(1000):
             node = many.graph.node.add()
@@ -115,7 +116,6 @@ class TestThreads:
             node.name = f"g{number}"
             node.output[0] = f"output{number}"
         beside = opened(many, "clamp", level=0)
-        session = opened(gather(), "clamp")
         indices = with_outside(10, 2)
         met: list[og.GatherCounts] = []
 
