@@ -11,7 +11,7 @@
 const char *const onnx_operator_names[ONNX_OPERATORS] = {"Gather", "GatherElements", "GatherND"};
 
 /* The elements along the dimensions from `first` to before `end`; one more than GATHER_LARGEST
-   where there are more. */
+   where there are more. Without a division, which takes longer than a small gather. */
 static uint64_t elements(struct shape shape, size_t first, size_t end) {
     uint64_t count = 1;
     int is_large = 0;
@@ -19,8 +19,13 @@ static uint64_t elements(struct shape shape, size_t first, size_t end) {
         const uint64_t size = (uint64_t)shape.sizes[k];
         /* Case: a dimension is empty, so all are, however long the others are. */
         if (!size) return 0;
-        if (size > GATHER_LARGEST / count) is_large = 1;
+        /* Case: the product may not fit 64 bits; below, both are at most 2^32, and not both 2^32.
+         */
+        if (count > 1 && size >= GATHER_LARGEST) is_large = 1;
         else count *= size;
+        if (count <= GATHER_LARGEST) continue;
+        is_large = 1;
+        count = 1;
     }
     return is_large ? GATHER_LARGEST + 1 : count;
 }
