@@ -131,6 +131,7 @@ def audit_graph(
         captured = capture(network, arrays, RUN_TIMEOUT, clamp=True)
         if any(not gather.is_settled for gather in gathers.values()):
             bounds = refine("run")
+        _put_broken(gathers, network, bounds, captured, contract)
         _put_seen(gathers, network, captured)
     if given:
         _put_given_ends(gathers, network, bounds, given, contract)
@@ -305,48 +306,67 @@ class _Stage:
         """Return the first index out of range, of constants or of a run; else None."""
         if state in ("proved", "invalid"):
             return None
-        call = self.bounds.given(scope, operation)
         if state == "out-of-range":
+            call = self.bounds.given(scope, operation)
             index_names = given_indices(operation)
             arrays = [
                 scope.constant(name) if name in index_names else None
                 for name in operation.inputs
             ]
             return _first_out_of_range(call, "constant", arrays)
-        # Of other inputs, an index below 0 is out of range.
-        allow_negative = not self._contract.no_negative
-        from_end: dict[int, bool] = {}
-        for coordinate in self.bounds.coordinates(scope, operation):
-            # The file counts a number of a Range from the end.
-            is_range = allow_negative and coordinate.value.is_range
-            from_end[coordinate.input.position] = coordinate.from_end or is_range
-        for execution in self._captured.gathers.get(operation, ()):
-            arrays = execution.inputs
-            found = _first_out_of_range(
-                call.with_arrays(arrays), "inputs", arrays, from_end
-            )
-            if found is not None:
-                return found
-        return self._counted(scope, operation)
-
-    def _counted(self, scope: Scope, operation: Operation) -> Found | None:
-        """Return the first index out of range that only the whole run counted."""
-        met = self._captured.whole.counts.get(operation)
-        if met is None or met.first is None or met.value is None:
-            return None
-        coordinates = self.bounds.coordinates(scope, operation)
-        coordinate = 0
-        if len(coordinates) > 1:  # the last axis holds tuples
-            coordinate = met.first[-1]
-        return Found(
-            "inputs",
-            met.first,
-            met.value,
-            met.outside,
-            out_of_range(operation.operator),
-            coordinate=coordinate,
-            low=int(low_of(coordinates[coordinate].lowest)),
+        return _found_in_run(
+            self.bounds, self._captured, self._contract, scope, operation
         )
+
+
+def _found_in_run(
+    bounds: Ranges,
+    captured: Captured,
+    contract: Contract,
+    scope: Scope,
+    operation: Operation,
+) -> Found | None:
+    """Return the first index out of range that an operation has in a run.
+
+    Args:
+        bounds: The bounds of the values.
+        captured: The run.
+        contract: What holds of the inputs.
+        scope: The scope of the operation.
+        operation: The operation.
+    """
+    call = bounds.given(scope, operation)
+    # Of other inputs, an index below 0 is out of range.
+    allow_negative = not contract.no_negative
+    from_end: dict[int, bool] = {}
+    for coordinate in bounds.coordinates(scope, operation):
+        # The file counts a number of a Range from the end.
+        is_range = allow_negative and coordinate.value.is_range
+        from_end[coordinate.input.position] = coordinate.from_end or is_range
+    for execution in captured.gathers.get(operation, ()):
+        arrays = execution.inputs
+        found = _first_out_of_range(
+            call.with_arrays(arrays), "inputs", arrays, from_end
+        )
+        if found is not None:
+            return found
+    # Case: only the whole run counted it.
+    met = captured.whole.counts.get(operation)
+    if met is None or met.first is None or met.value is None:
+        return None
+    coordinates = bounds.coordinates(scope, operation)
+    coordinate = 0
+    if len(coordinates) > 1:  # the last axis holds tuples
+        coordinate = met.first[-1]
+    return Found(
+        "inputs",
+        met.first,
+        met.value,
+        met.outside,
+        out_of_range(operation.operator),
+        coordinate=coordinate,
+        low=int(low_of(coordinates[coordinate].lowest)),
+    )
 
 
 def _record(
@@ -453,6 +473,29 @@ def _translated(
         return from_onnx(operation.operator, *pairs, **number), None
     except DescriptorError as error:
         return None, str(error)
+
+
+def _put_broken(
+    gathers: dict[OperationKey, AuditedGather],
+    network: Network,
+    bounds: Ranges,
+    captured: Captured,
+    contract: Contract,
+) -> None:
+    """Put in the records which proved gathers have an index out of range in a run.
+
+    A proof rests on what is given of the inputs, which those of the run may break.
+    """
+    for key, scope, operation in operations_of(network):
+        record = gathers.get(key)
+        if record is None or record.range.state != "proved":
+            continue
+        found = _found_in_run(bounds, captured, contract, scope, operation)
+        if found is not None:
+            index_range = replace(
+                record.range, state="out-of-range", input=None, found=found
+            )
+            gathers[key] = replace(record, range=index_range)
 
 
 def _put_seen(
@@ -705,10 +748,11 @@ def notes_of(captured: Captured) -> Iterator[str]:
     """Yield the notes of an audit."""
     whole = captured.whole
     if whole.first_outside:
-        yield (
-            "with the given inputs the untouched model stops at"
-            f" {whole.first_outside}; what the run met behind it is under clamp"
-        )
+        where = whole.first_outside
+        text = f"with the given inputs the untouched model stops at {where}"
+        if whole.why_not is None:
+            text = f"{text}; what the run met behind it is under clamp"
+        yield text
     if captured.stop:
         text = f"the run with the given inputs ends early: {captured.stop}"
         if whole.why_not:

@@ -1,7 +1,7 @@
 """A run of a whole model on onnxgather's provider, and what each gather met in it.
 
 If the model stops at an index out of range, it runs once more under clamp. Each gather
-has a number in its name there, as several may have one name.
+has a number as its name there, as several may have one name.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ from onnxgather.core.model.values import serialized
 _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 """How a worker breaks down without a fault of the node that it runs."""
 
-_MARK = re.compile(r"#(\d+)#")
-"""The number in the name of a gather. ONNX Runtime puts the name of a function before
-that of a node in it."""
+_MARK = re.compile(r"#(\d+)#$")
+"""The number that is the name of a gather. ONNX Runtime puts the name of a function
+before that of a node in it."""
+
+_NO_END = "a run under clamp takes too long or too much memory"
+"""Why nothing behind the first index out of range is met, though a run starts."""
 
 _Place = tuple[str, tuple[int, ...], int]
 """An output, as `runtime.append_array` describes it."""
@@ -101,7 +104,7 @@ def run_whole(
         worker: The worker that runs it.
 
     Raises:
-        ProviderError: The run takes too long.
+        ProviderError: The run of the untouched model takes too long.
     """
     library = operators_library()
     if library is None:
@@ -127,9 +130,15 @@ def run_whole(
         stop = next((row for row in answer.rows if row.error is not None), None)
         if stop is not None:
             run.first_outside = _outside_text(stop, marked)
-            answer, _ = answer_of(
-                worker, network, model, inputs, run.session, report=True
-            )
+            try:
+                answer, _ = answer_of(
+                    worker, network, model, inputs, run.session, report=True
+                )
+            # Case: a loop that an error ends goes on under clamp, or values grow.
+            except ProviderError:
+                on_cpu = cpu_run(network, _NO_END)
+                on_cpu.first_outside = run.first_outside
+                return on_cpu
     except runtime.FailedError:  # a node crashes the worker
         return run
     for row in answer.rows:
@@ -198,7 +207,7 @@ _Marked = list[tuple[Scope, Operation]]
 
 
 def _marked(model: onnx.ModelProto, network: Network) -> _Marked:
-    """Put numbers in the names of the gathers of a copy of a model; return these."""
+    """Name the gathers of a copy of a model by numbers; return these gathers."""
     marked: _Marked = []
     scopes = [*network.main.scopes()]
     bodies = {
@@ -217,7 +226,7 @@ def _marked(model: onnx.ModelProto, network: Network) -> _Marked:
 def _mark(nodes: Iterable[onnx.NodeProto], scope: Scope, marked: _Marked) -> None:
     for node, operation in zip(nodes, scope.operations, strict=True):
         if operation.is_gather:
-            node.name = f"#{len(marked)}#{operation.label}"
+            node.name = f"#{len(marked)}#"
             marked.append((scope, operation))
         for name, graph in bodies_of(node):
             _mark(graph.node, operation.bodies[name], marked)

@@ -16,7 +16,7 @@ from onnx_graphs import constant, function, nodes_of, written
 from rings import quick_alone
 
 import onnxgather as og
-from onnxgather.auditing import whole_run
+from onnxgather.auditing import graph_audit, whole_run
 from onnxgather.auditing.capture import Captured, capture
 from onnxgather.auditing.met import Met
 from onnxgather.core.execution.kernels import operators_library
@@ -298,6 +298,71 @@ def test_another_operator_ends_the_run_early() -> None:
     assert "were not reached" not in end
     runs = [gather.range.met and gather.range.met.runs for gather in audit.gathers]
     assert runs == [1, 1, None, 0]
+
+
+def test_a_gather_that_an_input_breaks_is_not_called_proved() -> None:
+    """A proof under a given range says nothing of an input outside of it."""
+    model = written(
+        "(int64[1] ids) => (y) { [rows] y = Gather (table, ids) }",
+        TABLE,
+    )
+    for ids, state in ([3], "proved"), ([7], "out-of-range"):
+        audit = og.audit(
+            model, {"ids": np.array(ids)}, ranges={"ids": (0, 3)}, levels=()
+        )
+        (gather,) = audit.gathers
+        assert gather.range.state == state
+        assert audit.verdict == ("never" if state == "proved" else "can-leave")
+    assert gather.range.found is not None
+    assert (gather.range.found.at, gather.range.found.value) == ((0,), 7)
+
+
+def test_names_of_a_model_may_look_like_numbers_of_gathers() -> None:
+    inner = function("In#7#ner", ["x", "w"], nodes_of("[inner] y = Gather (x, w)"))
+    model = written(
+        "(int64[n] ids) => (a) { [call] a = own.Inner (table, ids) }",
+        TABLE,
+        functions=[inner],
+    )
+    # The parser reads no such names.
+    model.graph.node[0].op_type = "In#7#ner"
+    model.graph.node[0].name = "call#9#"
+    (gather,) = audit_of(model, ids=[7]).gathers
+    assert gather.range.met == Met(1, 1, 1, 7, 7, (0,), 7, under_clamp=False)
+
+
+@pytest.mark.slow
+def test_a_loop_that_does_not_end_under_clamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The untouched model stops at once, so it has an audit."""
+    monkeypatch.setattr(graph_audit, "RUN_TIMEOUT", 10.0)
+    model = written(
+        """
+        (int64[1] ids) => (rows)
+        <int64[2] ones = {1, 1}, int64 zero = {0}>
+        {
+            [loop_1] rows = Loop ("", "") <
+                body = g (int64 k, bool on) => (goes_on, row)
+                {
+                    [inner] row = Gather (ones, ids)
+                    number = Squeeze (row)
+                    goes_on = Greater (number, zero)
+                } >
+        }
+        """
+    )
+    audit = audit_of(model, ids=[5])
+    (gather,) = audit.gathers
+    assert gather.range.state == "out-of-range"
+    assert gather.range.met is None
+    stop, end = audit.notes
+    assert stop == (
+        "with the given inputs the untouched model stops at inner (Gather, body of"
+        " loop_1): IndicesTensor[0] must be in [-2, 2), got 5"
+    )
+    assert end.startswith("the run with the given inputs ends early: loop_1 fails: ")
+    assert end.endswith(
+        f"{NOT_REACHED}a run under clamp takes too long or too much memory"
+    )
 
 
 NOT_REACHED = "; gathers behind it were not reached, as "
