@@ -179,8 +179,8 @@ def audit(
         model: A file, or the model itself.
         inputs: Arrays for all graph inputs; the model then runs in a program of its
             own, on onnxgather's provider. It goes on under clamp behind a gather that
-            meets an index out of range. Without the native kernels it runs on the CPU
-            provider, and stops at such a gather.
+            meets an index out of range. Without the native kernels, or if it does not
+            end under clamp, it runs on the CPU provider, and stops at such a gather.
         shapes: The sizes of graph inputs, by name; those of `inputs` are known.
         ranges: The least and the greatest element of graph inputs, by name.
         assume: A contract of the model, a file or a plain dict, whose conditions hold.
