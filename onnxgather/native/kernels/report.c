@@ -37,14 +37,14 @@ static size_t row_count;
 #ifdef __linux__
 /* A child of a fork has the rows as they are then, whole, and a lock that nobody holds. Linux
    forgets these functions when it unloads the library; other systems may call them then. */
-static void before_fork(void) {
+static void hold_rows(void) {
     LOCK(&rows_lock);
 }
-static void after_fork(void) {
+static void let_rows_go(void) {
     UNLOCK(&rows_lock);
 }
-__attribute__((constructor)) static void watch_forks(void) {
-    pthread_atfork(before_fork, after_fork, after_fork);
+__attribute__((constructor)) static void hold_rows_over_forks(void) {
+    pthread_atfork(hold_rows, let_rows_go, let_rows_go);
 }
 #endif
 
