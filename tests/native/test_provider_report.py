@@ -229,6 +229,16 @@ class TestRows:
         assert (row.least, row.largest) == (limits.min, limits.max)
 
 
+def run_alone(code: str) -> tuple[str, str]:
+    """Run a program in a process of its own, and return what it prints and logs."""
+    paths = [str(path) for path in (FOLDER.parents[1], FOLDER.parent / "helpers")]
+    program = f"import sys; sys.path[:0] = {paths}\n{code}"
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout, ended.stderr
+
+
 def test_a_node_warns_once_between_two_resets_where_the_option_is_set() -> None:
     code = """
 import numpy as np
@@ -251,15 +261,93 @@ def run_often(name, report):
 run_often("tokens", True)
 run_often("silent", False)
 """
-    paths = [str(path) for path in (FOLDER.parents[1], FOLDER.parent / "helpers")]
-    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {paths}\n{code}"]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    log = ended.stderr
+    _, log = run_alone(code)
     first = "Gather 'tokens': IndicesTensor[1] must be in [-4, 4), got 9"
     second = "Gather 'tokens': IndicesTensor[0] must be in [-4, 4), got -7"
     assert (log.count(first), log.count(second)) == (1, 1)
     assert len(log.splitlines()) == 2
+
+
+def test_a_session_warns_of_a_node_that_a_silent_session_has_run_before() -> None:
+    code = """
+import numpy as np
+import onnxgather as og
+from provider_models import *
+
+data = np.zeros((4, 3), np.float32)
+ids = np.array([9])
+model = one_gather("Gather", data, ids, name="tokens")
+for report in (False, True, False, True):
+    options = ort.SessionOptions()
+    og.add_provider(options, "clamp", report)
+    run_on(session_of(model, options), data, ids)
+"""
+    _, log = run_alone(code)
+    assert log.count("Gather 'tokens': IndicesTensor[0] must be in [-4, 4), got 9") == 1
+    assert len(log.splitlines()) == 1
+
+
+def test_a_row_stays_when_the_provider_is_unregistered() -> None:
+    code = """
+import gc
+import numpy as np
+import onnxgather as og
+from provider_models import *
+
+data = np.zeros((4, 3), np.float32)
+ids = np.array([9, 1])
+for _ in range(2):
+    session = opened(one_gather("Gather", data, ids, name="tokens"), "clamp")
+    run_on(session, data, ids)
+    del session
+    gc.collect()
+    ort.unregister_execution_provider_library(GATHERS)
+print([(row.node, row.runs, row.outside) for row in og.provider_report()])
+"""
+    printed, _ = run_alone(code)
+    assert printed == "[('tokens', 2, 2)]\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the library sees forks on Linux")
+def test_a_child_of_a_fork_can_read_a_report_that_a_thread_was_reading() -> None:
+    """The rows of many nodes make a thread hold the lock nearly all the time."""
+    code = """
+import ctypes, os, signal, threading
+import numpy as np
+import onnxgather as og
+from provider_models import *
+
+data = np.zeros((4, 3), np.float32)
+model = one_gather("Gather", data, np.array([0]))
+for number in range(1000):
+    node = model.graph.node.add()
+    node.CopyFrom(model.graph.node[0])
+    node.name = f"g{number}"
+    node.output[0] = f"output{number}"
+session = opened(model, "clamp", level=0)
+report = ctypes.CDLL(og.provider_library()).onnxgather_provider_report
+stopped = threading.Event()
+
+def read_often():
+    while not stopped.is_set():
+        report(None, 0, 0)
+
+reader = threading.Thread(target=read_often)
+reader.start()
+ends = []
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        report(None, 0, 0)
+        os._exit(0)
+    ends.append(os.waitpid(child, 0)[1])
+stopped.set()
+reader.join()
+print(ends)
+"""
+    printed, _ = run_alone(code)
+    assert printed == "[0, 0, 0, 0, 0]\n"
 
 
 def test_the_library_s_function_cuts_the_text_and_then_resets_nothing() -> None:

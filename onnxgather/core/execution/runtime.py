@@ -404,6 +404,7 @@ def add_gather_provider(
         rule = "must be an onnxruntime.SessionOptions"
         raise OptionsError(f"{rule}, got {type(options).__name__}")
     onnxruntime_with(GATHERS, library)
+    ctypes.CDLL(library)  # keeps the rows if ONNX Runtime unloads the library
     if _has_gather_provider(options, settings):
         raise OptionsError(
             "must not have onnxgather's provider, got options that have it; make new"

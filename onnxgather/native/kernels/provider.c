@@ -129,10 +129,12 @@ static OrtStatus *report_indices(const struct kernel *kernel, const struct onnx_
     if (!outside.count) return NULL;
     char *sentence = sentence_of(kernel, &outside);
     if (!sentence) return refuse(kernel->api, "no memory for a message");
-    const int is_first = report_outside(kernel->row, &outside, sentence);
+    const int is_error = run->gather->policy == GATHER_ERROR;
+    const int warns = kernel->provider->warns && !is_error;
+    const int is_due = report_outside(kernel->row, &outside, sentence, warns);
     OrtStatus *status = NULL;
-    if (run->gather->policy == GATHER_ERROR) status = refuse(kernel->api, "%s", sentence);
-    else if (is_first && kernel->provider->warns) warn(kernel, sentence);
+    if (is_error) status = refuse(kernel->api, "%s", sentence);
+    else if (is_due) warn(kernel, sentence);
     free(sentence);
     return status;
 }

@@ -26,12 +26,27 @@ struct row {
     uint64_t written_runs, written_indices; /* what the text says that is being written */
     struct outside outside;
     char *sentence; /* about the first index out of range; NULL: none is known */
+    int has_warned; /* since the last reset */
 };
 
 static lock rows_lock = LOCK_INIT; /* of all below, and of the rows but for their atomic numbers */
 static struct row *first_row, **row_end = &first_row;
 static struct row *buckets[BUCKETS];
 static size_t row_count;
+
+#ifdef __linux__
+/* A child of a fork has the rows as they are then, whole, and a lock that nobody holds. Linux
+   forgets these functions when it unloads the library; other systems may call them then. */
+static void hold_rows(void) {
+    LOCK(&rows_lock);
+}
+static void let_rows_go(void) {
+    UNLOCK(&rows_lock);
+}
+__attribute__((constructor)) static void hold_rows_over_forks(void) {
+    pthread_atfork(hold_rows, let_rows_go, let_rows_go);
+}
+#endif
 
 /* --- Rows ------------------------------------------------------------------------------------- */
 
@@ -126,11 +141,13 @@ void report_run(struct row *row, uint64_t indices) {
     atomic_fetch_add_explicit(&row->indices, indices, memory_order_relaxed);
 }
 
-int report_outside(struct row *row, const struct outside *outside, const char *sentence) {
+int report_outside(struct row *row, const struct outside *outside, const char *sentence,
+                   int warns) {
     LOCK(&rows_lock);
     struct outside *all = &row->outside;
-    const int is_first = !all->count;
-    if (is_first) {
+    const int is_due = warns && !row->has_warned;
+    if (is_due) row->has_warned = 1;
+    if (!all->count) {
         *all = *outside;
         row->sentence = malloc(strlen(sentence) + 1);
         if (row->sentence) strcpy(row->sentence, sentence);
@@ -140,11 +157,12 @@ int report_outside(struct row *row, const struct outside *outside, const char *s
         if (outside->largest > all->largest) all->largest = outside->largest;
     }
     UNLOCK(&rows_lock);
-    return is_first;
+    return is_due;
 }
 
 static void forget_outside(struct row *row) {
     row->outside.count = 0;
+    row->has_warned = 0;
     free(row->sentence);
     row->sentence = NULL;
 }

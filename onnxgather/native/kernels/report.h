@@ -20,7 +20,8 @@ void report_leave(struct row *row);
 void report_run(struct row *row, uint64_t indices);
 
 /* Count the indices of a run that are out of range. The row keeps the sentence about its first one.
-   Returns whether the run is the first of the row with such an index, since the last reset. */
-int report_outside(struct row *row, const struct outside *outside, const char *sentence);
+   Returns whether to warn: `warns` says whether the session does, and no other session has warned
+   for the row since the last reset. */
+int report_outside(struct row *row, const struct outside *outside, const char *sentence, int warns);
 
 #endif
