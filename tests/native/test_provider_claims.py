@@ -67,6 +67,7 @@ TAKEN: dict[str, onnx.ModelProto] = {
     "a Gather of rank 12": gather_of("Gather", FLOAT, [1] * 12, [2]),
     "a GatherElements of rank 8": gather_of("GatherElements", FLOAT, OPEN_8, OPEN_8),
     "a GatherND of tuples of 8": gather_of("GatherND", FLOAT, [2] * 8, [3, 8]),
+    "a GatherND of tuples of up to 8": gather_of("GatherND", FLOAT, [2] * 8, [3, "n"]),
     "a GatherND of an unknown rank": gather_of("GatherND", FLOAT, None, None),
     "2^32 elements": gather_of("Gather", FLOAT, [2**16, 2**16], [2]),
 }
@@ -82,6 +83,10 @@ NOT_TAKEN: dict[str, onnx.ModelProto] = {
         "GatherElements", FLOAT, None, None
     ),
     "a GatherND of tuples of 9": gather_of("GatherND", FLOAT, [2] * 9, [3, 9]),
+    "a GatherND of tuples of up to 9": gather_of("GatherND", FLOAT, [2] * 9, [3, "n"]),
+    "a GatherND of rank 9 by indices of an unknown rank": gather_of(
+        "GatherND", FLOAT, [2] * 9, None
+    ),
     "more than 2^32 elements of data": gather_of("Gather", FLOAT, [2**16, 2**17], [2]),
     "more than 2^32 indices": gather_of("Gather", FLOAT, [4], [2**16, 2**17]),
     "more than 2^32 elements of the output": gather_of(

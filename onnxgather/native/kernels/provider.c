@@ -384,6 +384,15 @@ static int is_too_large(const struct known_shape *known) {
     return known->is_static && onnx_node_elements(shape) > GATHER_LARGEST;
 }
 
+/* The most indices that a tuple of GatherND may have; 0 where no shape says it, so that it is seen
+   in a run. */
+static int64_t longest_tuple(const struct known_shape *data, const struct known_shape *indices) {
+    const int64_t length = indices->rank ? indices->sizes[indices->rank - 1] : -1;
+    /* Case: the length is open. A tuple has no more indices than the data have dimensions. */
+    if (length < 0) return (int64_t)data->rank;
+    return length;
+}
+
 /* Whether the kernels take a node of these shapes: data, indices and output. Shapes that ONNX
    forbids are taken, and refused with a sentence when the node runs. */
 static int fits(enum onnx_operator op, const struct known_shape *shapes) {
@@ -395,9 +404,7 @@ static int fits(enum onnx_operator op, const struct known_shape *shapes) {
     if (op == ONNX_GATHER_ELEMENTS)
         return (data->has_rank && data->rank <= GATHER_MOST_LOOPS) ||
                (indices->has_rank && indices->rank <= GATHER_MOST_LOOPS);
-    /* Case: the last size of the indices is that of a tuple; an open one is seen in a run. */
-    if (op == ONNX_GATHER_ND && indices->rank)
-        return indices->sizes[indices->rank - 1] <= GATHER_MOST_LOOPS;
+    if (op == ONNX_GATHER_ND) return longest_tuple(data, indices) <= GATHER_MOST_LOOPS;
     return 1;
 }
 
