@@ -198,7 +198,7 @@ class ModelLane:
     def _why_not_started(self) -> str | None:
         """Run a first gather; return why the lane cannot start, or None if it can."""
         if self.provider.gathers_alone and self.library is None:
-            return f"the native kernels must be there, but {kernels.why_not()}"
+            return kernels.error_without_kernels()
         first_case = FIRST_CASE
         if not self.provider.has_target:
             first_case = _FIRST_BARE
