@@ -24,6 +24,7 @@ from kernel_numbers import gather_of
 from messages import message_of, rows_of
 from native_models import Refusal, asked, attributes, model, run, session, wanted
 from observed_library import functions_called, functions_declared, observed
+from older_runtime import STATUS_OF_ERROR, older_runtime
 from onnx import TensorProto, helper
 from rings import by_ring
 from short_descriptors import ascending
@@ -567,29 +568,11 @@ class TestABI:
         assert len(numbers) == 26
 
     def test_an_older_onnx_runtime_is_refused_in_one_sentence(self) -> None:
-        said: list[bytes] = []
-
-        def create_status(code: int, message: bytes) -> int:
-            said.append(message)
-            return code
-
-        def get_api(version: int) -> int:
-            return ctypes.addressof(functions) if version < 24 else 0
-
-        def get_version() -> int:
-            return ctypes.addressof(number)
-
-        pointer, number = ctypes.c_void_p, ctypes.create_string_buffer(b"1.23.2")
-        create = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(create_status)
-        functions = (pointer * 415)(ctypes.cast(create, pointer).value)
-        callbacks = (
-            ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(get_api),
-            ctypes.CFUNCTYPE(pointer)(get_version),
-        )
-        base = (pointer * 2)(*(ctypes.cast(one, pointer).value for one in callbacks))
+        messages: list[bytes] = []
         library = ctypes.CDLL(og.custom_ops_library())
-        library.RegisterCustomOps.restype = pointer
-        assert library.RegisterCustomOps(None, ctypes.byref(base)) == 2
-        assert said == [
+        library.RegisterCustomOps.restype = ctypes.c_void_p
+        with older_runtime(messages) as base:
+            assert library.RegisterCustomOps(None, base) == STATUS_OF_ERROR
+        assert messages == [
             b"the operators of onnxgather need ONNX Runtime 1.24, got 1.23.2"
         ]

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import pytest
 from folders import HELPERS, ROOT
+from older_runtime import STATUS_OF_ERROR, older_runtime
 from onnx import TensorProto, helper
 from provider_models import (
     CPU_PROVIDER,
@@ -357,36 +358,14 @@ def test_gathers_that_the_provider_takes_become_no_split(tmp_path: Path) -> None
 
 def test_an_older_onnx_runtime_is_refused_in_one_sentence() -> None:
     messages: list[bytes] = []
-
-    def create_status(code: int, message: bytes) -> int:
-        messages.append(message)
-        return code
-
-    def get_api(version: int) -> int:
-        return ctypes.addressof(functions) if version < 24 else 0
-
-    def get_version() -> int:
-        return ctypes.addressof(number)
-
-    pointer, number = ctypes.c_void_p, ctypes.create_string_buffer(b"1.23.2")
-    create = ctypes.CFUNCTYPE(pointer, ctypes.c_int, ctypes.c_char_p)(create_status)
-    functions = (pointer * 415)(ctypes.cast(create, pointer).value)
-    callbacks = (
-        ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(get_api),
-        ctypes.CFUNCTYPE(pointer)(get_version),
-    )
-    base = (pointer * 2)(*(ctypes.cast(one, pointer).value for one in callbacks))
     library = ctypes.CDLL(og.provider_library())
-    library.CreateEpFactories.restype = pointer
+    library.CreateEpFactories.restype = ctypes.c_void_p
     count = ctypes.c_size_t(7)
-    factories = (pointer * 1)()
-    status = library.CreateEpFactories(
-        b"any",
-        ctypes.byref(base),
-        None,
-        factories,
-        ctypes.c_size_t(1),
-        ctypes.byref(count),
-    )
-    assert (status, count.value, factories[0]) == (2, 0, None)
+    factories = (ctypes.c_void_p * 1)()
+    room = ctypes.c_size_t(1)
+    with older_runtime(messages) as base:
+        status = library.CreateEpFactories(
+            b"any", base, None, factories, room, ctypes.byref(count)
+        )
+    assert (status, count.value, factories[0]) == (STATUS_OF_ERROR, 0, None)
     assert messages == [b"onnxgather's provider needs ONNX Runtime 1.24, got 1.23.2"]

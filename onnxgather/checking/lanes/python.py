@@ -198,10 +198,10 @@ class ModelLane:
     def _why_not_started(self) -> str | None:
         """Run a first gather; return why the lane cannot start, or None if it can."""
         if self.provider.gathers_alone and self.library is None:
-            return f"the native kernels must be there, but {kernels.why_not()}"
+            return kernels.error_without_kernels()
         first_case = FIRST_CASE
-        if self.provider.runs_programs or self.provider.gathers_alone:
-            first_case = _FIRST_PROGRAM
+        if not self.provider.has_target:
+            first_case = _FIRST_BARE
         answer = self.answer(first_case)
         # The provider of a plugin may refuse this case alone.
         if answer.kind is AnswerKind.REFUSED and self.library:
@@ -263,10 +263,10 @@ class ModelLane:
         if isinstance(case, NodeCase) or reason is not None:
             return Answer(AnswerKind.NOT_RUN, reason)
         try:
-            module, inputs = given_to_webnn(case)
+            question = question_of_program(case)
         except OnnxGatherError as error:
             return Answer(AnswerKind.BROKEN, str(error), how=Breakdown.NO_MODEL)
-        answer = self.run(Question(module, inputs, 0, Counter()))
+        answer = self.run(question)
         answer = with_own_type(answer, case.descriptor.output_tensor)
         return replace(answer, of_descriptor=case.runs_file)
 
@@ -668,6 +668,16 @@ def question_of(
     return Question(model.SerializeToString(), inputs, threads, operators(model))
 
 
+def question_of_program(case: DescriptorCase) -> Question:
+    """Return the WebNN program of a case as a question.
+
+    Raises:
+        OnnxGatherError: There is no program of the descriptor.
+    """
+    module, inputs = given_to_webnn(case)
+    return Question(module, inputs, 0, Counter())
+
+
 def question_of_gather(case: Case, opset: int = DEFAULT_OPSET) -> Question:
     """Return the question of a case to onnxgather's own provider.
 
@@ -719,10 +729,10 @@ def question_to(case: Case, info: LaneInfo) -> tuple[Question, Substitute | None
     return question, substitute
 
 
-_FIRST_PROGRAM = smallest_case("Gather", "FLOAT32")
+_FIRST_BARE = smallest_case("Gather", "FLOAT32")
 """The case that starts a lane on WebNN, and on onnxgather's own provider."""
 
-FIRST_CASE = _FIRST_PROGRAM.wrapped_in()
+FIRST_CASE = _FIRST_BARE.wrapped_in()
 """The case that starts any other lane. It is wrapped, as some providers run no single
 node."""
 

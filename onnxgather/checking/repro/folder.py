@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -29,8 +28,8 @@ from onnxgather.checking.lanes.python import (
     device_of_lane,
     question_of,
     question_of_gather,
+    question_of_program,
 )
-from onnxgather.checking.lanes.webnn import given_to_webnn
 from onnxgather.checking.repro.candidates import candidate_of
 from onnxgather.checking.results import ArrayType, ForeignMemory, Result, ResultKind
 from onnxgather.core.checks import printable
@@ -111,10 +110,9 @@ def trial_of_program(case: DescriptorCase) -> Trial:
     Raises:
         OnnxGatherError: There is no program of the descriptor.
     """
-    module, inputs = given_to_webnn(case)
+    question = question_of_program(case)
     answer = case.expected()
     expected = None if isinstance(answer, str) else answer
-    question = Question(module, inputs, 0, Counter())
     return Trial(question, expected, is_program=True)
 
 

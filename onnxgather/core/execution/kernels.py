@@ -77,8 +77,13 @@ def custom_ops_library() -> str:
     """
     path = operators_library()
     if path is None:
-        raise ProviderError(f"the native kernels must be there, but {why_not()}")
+        raise ProviderError(error_without_kernels())
     return path
+
+
+def error_without_kernels() -> str:
+    """Return the sentence of what needs the kernels where there are none."""
+    return f"the native kernels must be there, but {why_not()}"
 
 
 def why_not() -> str:
