@@ -28,6 +28,7 @@ from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.worker import Worker
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, taken, uses
+from onnxgather.core.model.wire import whole_tensor
 
 MOST_ITERATIONS = 256
 """The most iterations of the body of a loop or a scan that run by themselves."""
@@ -387,7 +388,8 @@ def _model_of(
     graph.node.extend(operation.proto for operation in operations)
     for tensor in source.initializer:
         if tensor.name in needed:
-            graph.initializer.append(tensor)
+            whole = scope.tensor(tensor.name)
+            graph.initializer.append(tensor if whole is None else whole_tensor(whole))
     for sparse in source.sparse_initializer:
         if sparse.values.name in needed:
             graph.sparse_initializer.append(sparse)

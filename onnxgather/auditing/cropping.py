@@ -18,6 +18,7 @@ from onnxgather.core.model.network import (
     reading,
 )
 from onnxgather.core.model.values import DIRECTML_NAMES
+from onnxgather.core.model.wire import StoredTensor, Weight
 
 LARGEST_WHOLE = 2**26
 """A constant of at most this many bytes is read whole."""
@@ -48,19 +49,24 @@ def constant_data(
         OnnxGatherError: The constant cannot be read.
     """
     name = operation.inputs[0]
-    tensor = cast("onnx.TensorProto", scope.tensor(name))
+    tensor = cast("Weight", scope.tensor(name))
     value_type = scope.type_of(name)
     sizes = tuple(tensor.dims)
     gather = gather_of_node(operation.operator, sizes, indices.shape, operation.number)
     element_bytes = 0  # of a type that DirectML has not; such a constant is read whole
     if value_type.dtype and value_type.data_type in DIRECTML_NAMES:
         element_bytes = value_type.dtype.itemsize
-    is_small = math.prod(sizes) * element_bytes <= LARGEST_WHOLE
+    byte_count = math.prod(sizes) * element_bytes
+    is_small = byte_count <= LARGEST_WHOLE
     if is_small or gather.broken_rule() is not None:
         return cast("Array", scope.constant(name)), indices
 
-    is_external = tensor.data_location == onnx.TensorProto.EXTERNAL
-    data = None if is_external else cast("Array", scope.constant(name))
+    # What does not fit its sizes is read whole, which says so.
+    if isinstance(tensor, StoredTensor):
+        is_in_file = len(tensor.content) == byte_count
+    else:
+        is_in_file = tensor.data_location == onnx.TensorProto.EXTERNAL
+    data = None if is_in_file else cast("Array", scope.constant(name))
     with reading(scope.path, name):
         kept, new_indices = _kept(gather, indices)
         leading_sizes = sizes[: len(kept)]
@@ -79,8 +85,7 @@ def constant_data(
 
 def _kept(gather: Geometry, indices: Array) -> tuple[list[Array], Array]:
     """Return what is kept of each dimension up to the last indexed; the new indices."""
-    dimension_count = gather.number + gather.tuple_size
-    kept: list[Array] = [np.arange(size) for size in gather.data[:dimension_count]]
+    kept: list[Array] = [np.arange(size) for size in gather.data[: gather.number]]
     tuples = indices.astype(np.int64).reshape(-1, gather.tuple_size)
     for coordinate, size in enumerate(gather.axes):
         column = tuples[:, coordinate]
@@ -88,7 +93,7 @@ def _kept(gather: Geometry, indices: Array) -> tuple[list[Array], Array]:
         inside = (positions >= 0) & (positions < size)
         # The first and the last element stay, so that the ends are where they were.
         numbers = np.unique([0, size - 1, *positions[inside]])
-        kept[gather.number + coordinate] = numbers
+        kept.append(numbers)
         # An index beyond an end stays as far from this end.
         beyond_last = positions - size + len(numbers)
         outside = np.where(positions < 0, positions, beyond_last)
@@ -100,23 +105,21 @@ def _kept(gather: Geometry, indices: Array) -> tuple[list[Array], Array]:
 
 
 def _rows(
-    tensor: onnx.TensorProto,
+    tensor: Weight,
     folder: str,
     rows: Array,
     row_sizes: tuple[int, ...],
     row_bytes: int,
 ) -> Array:
-    """Return rows of a tensor whose data is in a file of a folder.
+    """Return rows of a tensor whose data is in a file.
 
     Args:
         tensor: The tensor.
-        folder: The folder.
+        folder: The folder of a file of external data.
         rows: The numbers of the rows, rising, of the tensor as an array of rows.
         row_sizes: The sizes of a row.
         row_bytes: The bytes of a row.
     """
-    location = {entry.key: entry.value for entry in tensor.external_data}
-    start = int(location.get("offset", 0))
     # Rows that are near each other are read together.
     rows_per_block = max(1, LARGEST_READ // row_bytes)
     blocks = rows // rows_per_block
@@ -126,17 +129,26 @@ def _rows(
         first_row = int(row_block[0])
         end_row = int(row_block[-1]) + 1
         part = onnx.TensorProto(
-            data_type=tensor.data_type,
-            dims=[end_row - first_row, *row_sizes],
-            data_location=onnx.TensorProto.EXTERNAL,
+            data_type=tensor.data_type, dims=[end_row - first_row, *row_sizes]
         )
-        part_location = {
-            **location,
-            "offset": start + first_row * row_bytes,
-            "length": (end_row - first_row) * row_bytes,
-        }
-        for key, value in part_location.items():
-            part.external_data.add(key=key, value=str(value))
+        start = first_row * row_bytes
+        end = end_row * row_bytes
+        if isinstance(tensor, StoredTensor):
+            part.raw_data = tensor.content.part(start, end)
+        else:
+            _refer(part, tensor, start, end)
         block = array_of_tensor(part, folder)
         parts.append(block[row_block - first_row])
     return np.concatenate(parts)
+
+
+def _refer(
+    part: onnx.TensorProto, tensor: onnx.TensorProto, start: int, end: int
+) -> None:
+    """Let a tensor refer to some bytes of the external data of another one."""
+    location = {entry.key: entry.value for entry in tensor.external_data}
+    offset = int(location.get("offset", 0))
+    location |= {"offset": str(offset + start), "length": str(end - start)}
+    part.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in location.items():
+        part.external_data.add(key=key, value=value)

@@ -299,7 +299,7 @@ def annotated(network: Network, contract: Contract) -> tuple[bytes, list[Conditi
     model, weights = without_weights(network.proto, network.weights)
     without_form = declare(model, network, contract.sizes, contract.conditions)
     # The entry of a model that onnxgather wrote has a digest of the file.
-    if own_entry(network.proto) is not None:
+    if own_entry(network.proto, network.weights) is not None:
         renew_entry(model, {}, weights)
     return b"".join(serialized_pieces(model, weights)), without_form
 

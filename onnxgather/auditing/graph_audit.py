@@ -184,10 +184,11 @@ def operations_of(network: Network) -> Iterator[tuple[OperationKey, Scope, Opera
 
 
 def calls_of(network: Network) -> dict[OperationKey, Calls]:
-    """Return the operations of a network by the paths to them."""
+    """Return the operations with indices of a network by the paths to them."""
     calls: dict[OperationKey, list[tuple[Scope, Operation]]] = {}
     for key, scope, operation in operations_of(network):
-        calls.setdefault(key, []).append((scope, operation))
+        if operator_of(operation) is not None:
+            calls.setdefault(key, []).append((scope, operation))
     return {**calls}
 
 
@@ -201,10 +202,9 @@ def _refine(gathers: dict[OperationKey, AuditedGather], stage: _Stage) -> None:
     Raises:
         OnnxGatherError: ONNX allows no such gather.
     """
-    all_calls = calls_of(stage.network)
-    open_calls = _open_calls(all_calls, gathers)
+    open_calls = _open_calls(calls_of(stage.network), gathers)
     on_cpu = shape_computations(stage.network)
-    name_counts = Counter(calls[0][1].name for calls in all_calls.values())
+    name_counts = _name_counts(stage.network)
     for key, calls in open_calls.items():
         ranges = [stage.range_of(scope, operation) for scope, operation in calls]
         record = _record(calls, ranges, on_cpu, name_counts)
@@ -219,16 +219,27 @@ def _open_calls(
     all_calls: Mapping[OperationKey, Calls],
     gathers: Mapping[OperationKey, AuditedGather],
 ) -> dict[OperationKey, Calls]:
-    """Return the operations with indices that no record settles yet."""
+    """Return the operations that no record settles yet."""
     open_calls: dict[OperationKey, Calls] = {}
     for key, calls in all_calls.items():
-        _, operation = calls[0]
-        if operator_of(operation) is None:
-            continue
         record = gathers.get(key)
         if record is None or not record.is_settled:
             open_calls[key] = calls
     return open_calls
+
+
+def _name_counts(network: Network) -> Counter[str]:
+    """Return how many operations of a network have a name."""
+    counts = Counter[str]()
+    in_functions: set[OperationKey] = set()
+    for key, _, operation in operations_of(network):
+        # An operation of a function is yielded once for each call.
+        if key[0] != MAIN:
+            if key in in_functions:
+                continue
+            in_functions.add(key)
+        counts[operation.name] += 1
+    return counts
 
 
 class _Stage:

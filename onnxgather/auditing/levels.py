@@ -46,7 +46,7 @@ from onnxgather.core.model.network import (
 )
 from onnxgather.core.model.protos import bodies_of, external_files
 from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS
-from onnxgather.core.model.values import ModelProto, name_of, serialized_pieces
+from onnxgather.core.model.values import ModelProto, name_of
 
 DISABLED = OPTIMIZATION_LEVELS["disabled"]
 """ONNX Runtime's number for no optimization."""
@@ -352,8 +352,7 @@ class _Writer:
             path = _file_of(network, folder)
         # Its external data is in a folder that the model does not name.
         if path is None:
-            pieces = serialized_pieces(network.proto, network.weights)
-            self._content = b"".join(pieces)
+            self._content = network.content
         self.size = _size_of(network, path, len(self._content))
         """The bytes of the model, with those of its external data."""
         self._arguments = {

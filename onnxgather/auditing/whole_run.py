@@ -26,6 +26,7 @@ from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.model.network import Network, Operation, Scope, folder_of
 from onnxgather.core.model.protos import bodies_of, key_of
 from onnxgather.core.model.values import serialized
+from onnxgather.core.model.wire import whole_model
 
 _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 """How a worker breaks down without a fault of the node that it runs."""
@@ -118,8 +119,7 @@ def run_whole(
     }
     under_error = {**session, "settings": {"out_of_range": "error"}}
     run = WholeRun({**session, "settings": {"out_of_range": "clamp"}})
-    model = onnx.ModelProto()
-    model.CopyFrom(network.proto)
+    model = whole_model(network.proto, network.weights)
     marked = _marked(model, network)
     try:
         answer, _ = answer_of(worker, network, model, inputs, under_error, report=True)

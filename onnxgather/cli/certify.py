@@ -231,12 +231,13 @@ def _own_program(options: CertifyOptions, batch: Batch, path: str) -> Program | 
         own_program,
     )
 
-    model = model_with_entry(path)
-    if model is None:
+    found = model_with_entry(path)
+    if found is None:
         return None
-    program = own_program(model, path)
+    model, weights = found
+    program = own_program(model, path, weights)
     if program is None:
-        program = changed_program(model, path)
+        program = changed_program(model, path, weights)
         if program is None:
             return None
         batch.tell(

@@ -219,12 +219,12 @@ def _as_python(finished_audit: FinishedAudit) -> bytes:
 
 
 def _as_onnx(finished_audit: FinishedAudit) -> bytes:
-    from onnxgather.auditing.proof.contract_model import contract_model
+    from onnxgather.auditing.proof.contract_model import guard_model
 
     audited = finished_audit.audited
     # The audit keeps the model where `is_guard` says that it is needed.
     assert audited is not None
-    model = contract_model(finished_audit.audit.contract, audited.network.proto)
+    model = guard_model(finished_audit.audit.contract, audited.network)
     return model.SerializeToString(deterministic=True)
 
 

@@ -392,14 +392,15 @@ class Batch:
             own_program,
         )
 
-        model = model_with_entry(path)
-        if model is None:
+        found = model_with_entry(path)
+        if found is None:
             return None
-        program = own_program(model, path)
+        model, weights = found
+        program = own_program(model, path, weights)
         # The digest of its graph is that of its metadata.
         if program is not None:
             return program
-        fault = fault_of_metadata(model)
+        fault = fault_of_metadata(model, weights)
         if fault:
             self.tell(
                 f"{path}: its metadata of onnxgather {fault}, so it is read as any ONNX"
@@ -470,11 +471,12 @@ def with_external_data(path: str) -> list[str]:
     files = [path]
     if is_model(path):
         from onnxgather.core.model.network import external_paths
-        from onnxgather.core.model.values import load_model
+        from onnxgather.core.model.values import load_light
 
         # The command itself says what is wrong with a model that cannot be read.
         with contextlib.suppress(OnnxGatherError):
-            files.extend(external_paths(path, load_model(path)))
+            model, _ = load_light(path)
+            files.extend(external_paths(path, model))
     return files
 
 

@@ -104,3 +104,15 @@ def test_a_size_beyond_the_numbers_of_sizes_is_not_known() -> None:
     (gather,) = og.audit(made).gathers
     assert gather.data.sizes == (None,)
     assert gather.range.state == "not-proved"
+
+
+def test_a_gather_of_no_elements_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "(int64[2, 2] i) => (y) { y = Gather (k, i) }"
+    Path("m.onnx").write_bytes(written(text, _empty("k", SIZES)).SerializeToString())
+    printed = "out.onnx no longer fails on a bad index; it returns zeros.\n"
+    line = "harden m.onnx -o out.onnx --out-of-range zero"
+    code, _, error = outcome(line)
+    assert (code, error) == (0, printed)

@@ -61,7 +61,7 @@ from onnxgather.core.model.protos import (
     names_in,
 )
 from onnxgather.core.model.values import ValueType, name_of, serialized_pieces
-from onnxgather.core.model.wire import Weights, without_weights
+from onnxgather.core.model.wire import Weights, whole_model, without_weights
 from onnxgather.core.model.write import add_nodes
 from onnxgather.core.options import HARDENED, POLICIES, OutOfRange
 from onnxgather.core.public import public
@@ -143,26 +143,25 @@ class HardenedModel(Struct, frozen=True):
     rewritten, they are the same."""
     weights: Weights = {}
     """The large constants, which are those of the model before hardening: memory holds
-    them once."""
+    them at most once. Of a large file they stay there, so it must stay as it is."""
 
     @property
     def model(self) -> ModelProto:
-        """The whole model, with copies of the large constants."""
+        """The whole model, with copies of the large constants.
+
+        Raises:
+            OnnxGatherError: The file that has them was changed since.
+        """
         if not self.weights:
             return self.light
-        whole = ModelProto()
-        whole.CopyFrom(self.light)
-        for tensor in whole.graph.initializer:
-            if tensor.name in self.weights:
-                tensor.CopyFrom(self.weights[tensor.name])
-        return whole
+        return whole_model(self.light, self.weights)
 
     @property
     def content(self) -> bytes:
         """The bytes of the whole model.
 
         Raises:
-            OnnxGatherError: protobuf cannot write it.
+            OnnxGatherError: protobuf cannot write it, or as `model`.
         """
         return b"".join(serialized_pieces(self.light, self.weights))
 

@@ -32,7 +32,7 @@ from onnxgather.core.execution.runtime import (
     Setup,
 )
 from onnxgather.core.model.network import Network, folder_of
-from onnxgather.core.model.values import NUMBERS, serialized
+from onnxgather.core.model.values import NUMBERS
 
 RUNS = 8
 """How often a model runs with inputs in range that are made."""
@@ -511,7 +511,7 @@ class _Verification:
 
     def equal_bytes(self, inputs: Mapping[str, Array] | None) -> Verified:
         """Return whether outputs of both models are equal if indices are in range."""
-        model = opened(self._network, serialized(self._network.proto))
+        model = opened(self._network, self._network.content)
         self._hardened = opened(self._network, self._content)
         if inputs is None:
             made = in_range(self._before, model, self._random, self._run)

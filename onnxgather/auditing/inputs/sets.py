@@ -30,7 +30,6 @@ from onnxgather.auditing.hardening.verify import (
 from onnxgather.auditing.proof.contract import Condition, check_inputs, expression_of
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model.values import serialized
 
 LARGEST_MADE = 4096
 """The largest size at an end of which inputs are made, as the model runs with them, and
@@ -125,7 +124,7 @@ class _Maker:
         self._plain = audited.contract.plain
         self._random = default_rng(seed)
         network = audited.network
-        self._model = opened(network, serialized(network.proto))
+        self._model = opened(network, network.content)
         self._defaults = dict[str, Array]()
         if not defaults:
             for name in network.main.defaults:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 import numpy as np
-import onnx
 
 from onnxgather.auditing.algebra.bounds import LIMITS, Bounds
 from onnxgather.auditing.algebra.sizes import is_made_since, mark
@@ -20,6 +19,7 @@ from onnxgather.auditing.operators.output_bounds import OF_SIZES
 from onnxgather.auditing.operators.output_types_of_runtime import types_of_outputs
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.model.network import Operation
+from onnxgather.core.model.wire import StoredTensor, Weight
 
 LARGEST_SHARED = 512
 """The most bytes of a constant that is compared with others."""
@@ -39,14 +39,14 @@ class Alike:
         self._outputs: dict[_Key | None, tuple[_Inputs, Sequence[Bounds]]] = {}
         """Likewise."""
 
-    def constant(self, tensor: onnx.TensorProto, read: Callable[[], Bounds]) -> Bounds:
+    def constant(self, tensor: Weight, read: Callable[[], Bounds]) -> Bounds:
         """Return the value of a constant; one for all small constants that are alike.
 
         Args:
             tensor: The constant.
             read: Returns its value.
         """
-        if not tensor.HasField("raw_data"):
+        if isinstance(tensor, StoredTensor) or not tensor.HasField("raw_data"):
             return read()
         content = tensor.raw_data
         if len(content) > LARGEST_SHARED:

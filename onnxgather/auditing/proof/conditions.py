@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -130,13 +131,8 @@ class Search:
         """Likewise, of all gathers."""
         self._places = {name: place for place, name in enumerate(self._main.inputs)}
         """The places of the inputs in their order."""
-        self._producers = dict[str, int]()
-        """The operation of the main graph, by its number, that computes a value."""
         self._around = dict[Scope, tuple[Scope, Operation]]()
         """The operation whose body a scope is, and the scope of the operation."""
-        for number, operation in enumerate(self._main.operations):
-            for output in operation.outputs:
-                self._producers[output] = number
         for scope in self._main.scopes():
             for operation in scope.operations:
                 for body in operation.bodies.values():
@@ -144,6 +140,14 @@ class Search:
         self._always_run = set(_scopes_that_run(self._main))
         self._kept = dict[tuple[Scope, Operation], list[Coordinate]]()
         """The coordinates of the gather whose conditions are searched."""
+
+    @cached_property
+    def _producers(self) -> dict[str, int]:
+        """The operation of the main graph, by its number, that computes a value."""
+        producers: dict[str, int] = {}
+        for number, operation in enumerate(self._main.operations):
+            producers.update(dict.fromkeys(operation.outputs, number))
+        return producers
 
     def conditions(self, scope: Scope, gather: Operation) -> tuple[Condition, ...]:
         """Return the conditions under which a gather is proved.

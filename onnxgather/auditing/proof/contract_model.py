@@ -29,6 +29,7 @@ from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.lowering.graph import new_name
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import NUMBERS
+from onnxgather.core.model.wire import whole_tensor
 from onnxgather.core.model.write import VERSION
 from onnxgather.core.public import public
 
@@ -88,7 +89,11 @@ def contract_model(
         >>> ok, [guard.metadata_props[1 + number].value for number in broken]
         (array(False), ['each value of words is from -32 to 31'])
     """
-    network = read_network(model)
+    return guard_model(contract, read_network(model))
+
+
+def guard_model(contract: GivenContract, network: Network) -> onnx.ModelProto:
+    """Return the guard of a model that is read, as `contract_model` does."""
     rules = read_contract(contract, network)
     return _Guard(network, rules).model()
 
@@ -329,7 +334,7 @@ class _Guard:
             for _ in sizes or ():
                 tensor.shape.dim.add()
             if name in main.defaults and sizes == () and name not in conditioned:
-                graph.initializer.add().CopyFrom(main.defaults[name])
+                graph.initializer.add().CopyFrom(whole_tensor(main.defaults[name]))
         nodes.write(graph, {OK: ok, BROKEN: broken})
         graph.output.add().CopyFrom(
             helper.make_tensor_value_info(OK, onnx.TensorProto.BOOL, [])

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-import onnx
 
 from onnxgather.auditing.algebra.bounds import (
     COLUMNS,
@@ -56,7 +55,8 @@ from onnxgather.auditing.proof.where_cases import in_cases
 from onnxgather.core.checks import check_type
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import Network, Operation, Scope
-from onnxgather.core.model.values import ValueType, numbers_in
+from onnxgather.core.model.values import ValueType, numbers_in, value_type
+from onnxgather.core.model.wire import Weight
 
 WEIGHTS = 2**16
 """Constants of more elements are not read, unless they are integers."""
@@ -253,7 +253,7 @@ class Ranges:
         return value
 
     def _constant(
-        self, scope: Scope, name: str, tensor: onnx.TensorProto, nothing: Bounds
+        self, scope: Scope, name: str, tensor: Weight, nothing: Bounds
     ) -> Bounds:
         """Return the value of a constant.
 
@@ -449,7 +449,7 @@ class Ranges:
         self._values[scope][name] = value
         if self._writes_types:
             data_type = value.data_type or scope.type_of(name).data_type
-            scope.types[name] = ValueType(data_type, numbers_in(value.sizes))
+            scope.types[name] = value_type(data_type, numbers_in(value.sizes))
 
 
 def _with_declared(

@@ -289,7 +289,9 @@ class Graph(Struct):
 
     def _is_inline(self, shape: Shape) -> bool:
         """Return whether a constant of a shape is written instead of computed."""
-        return self.fold_all or math.prod(shape) <= LONGEST_INLINE
+        # numpy makes no array of very large sizes, not even if one of them is 0.
+        sizes = [size for size in shape if size]
+        return self.fold_all or math.prod(sizes) <= LONGEST_INLINE
 
     def _reference(self, value: Value) -> str:
         """Return the name by which a node reads a value; store a constant first."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
@@ -41,15 +42,20 @@ from onnxgather.core.model.protos import (
 from onnxgather.core.model.values import (
     ValueType,
     data_type_of,
-    load_model,
+    load_light,
     name_of,
     numbers_in,
+    serialized_pieces,
 )
 from onnxgather.core.model.wire import (
     NO_WEIGHTS,
+    StoredTensor,
+    Weight,
     Weights,
     digest_of_file,
+    has_more_nodes,
     pieces_of,
+    whole_tensor,
 )
 
 MOST_NODES = 300_000
@@ -97,6 +103,13 @@ _FLAGS = (
 )
 """The attributes that are 0 or 1; providers differ in what other numbers mean."""
 
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
+
+_NO_BODIES: dict[str, Scope] = {}
+"""Of nearly all operations, which so share it."""
+
+_NOTHING_KNOWN = ValueType()
+
 _BODIES = {"If": {"then_branch", "else_branch"}, "Loop": {"body"}, "Scan": {"body"}}
 """The bodies that nodes must have."""
 
@@ -118,8 +131,15 @@ class Operation(Struct, frozen=True, eq=False):
     """The bodies by attribute, such as then_branch. A call of a model-local function
     has the body "function": its inputs and outputs are those of the node, in their
     order."""
-    proto: onnx.NodeProto = field(default_factory=onnx.NodeProto)
-    """For the modules of this package."""
+    nodes: Sequence[onnx.NodeProto] = field(default_factory=lambda: [onnx.NodeProto()])
+    """The nodes of the graph that the operation is of; for `proto`."""
+    position: int = 0
+    """Where the node is among them."""
+
+    @property
+    def proto(self) -> onnx.NodeProto:
+        """The node, for the modules of this package."""
+        return self.nodes[self.position]
 
     @property
     def label(self) -> str:
@@ -165,9 +185,9 @@ class Scope(Struct, eq=False):
     own.Pick"."""
     proto: onnx.GraphProto = field(default_factory=onnx.GraphProto)
     """For the modules of this package."""
-    stored: dict[str, onnx.TensorProto] = {}
+    stored: dict[str, Weight] = {}
     """The constants of this graph that are not sparse."""
-    defaults: dict[str, onnx.TensorProto] = {}
+    defaults: dict[str, Weight] = {}
     """The values of inputs of the main graph that are not given."""
     path: str = ""
     """The file of the model."""
@@ -200,9 +220,15 @@ class Scope(Struct, eq=False):
         if tensor is None:
             return None
         with reading(self.path, name):
-            return array_of_tensor(tensor, folder_of(self.path))
+            array = None
+            if isinstance(tensor, StoredTensor):
+                array = _array_in_file(tensor)
+            if array is None:
+                whole = whole_tensor(tensor)
+                array = array_of_tensor(whole, folder_of(self.path))
+            return array
 
-    def tensor(self, name: str) -> onnx.TensorProto | None:
+    def tensor(self, name: str) -> Weight | None:
         """Return the tensor that `constant` reads."""
         owner = self.owner(name)
         if owner is None:
@@ -252,11 +278,20 @@ class Network(Struct, frozen=True, eq=False):
     is_file: bool = False
     """Whether `path` is a file that contains `proto`."""
     weights: Weights = {}
-    """The constants whose bytes `proto` lacks, of another model."""
+    """The constants whose bytes `proto` lacks."""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes of the given model, in pieces if it is large."""
         return pieces_of(self.proto, self.weights)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the given model.
+
+        Raises:
+            OnnxGatherError: protobuf cannot write it.
+        """
+        return b"".join(serialized_pieces(self.proto, self.weights))
 
     @property
     def digest(self) -> str:
@@ -329,7 +364,8 @@ def read_network(
         proto = model
     else:
         path = os.fspath(model)
-        proto = load_model(path)
+        _check_node_count(path)
+        proto, weights = load_light(path)
         is_file = True
     try:
         network = _Reader(path, proto, weights).network(shapes_given(shapes))
@@ -413,6 +449,25 @@ def array_of_tensor(tensor: onnx.TensorProto, folder: str) -> Array:
     return array
 
 
+def _array_in_file(tensor: StoredTensor) -> Array | None:
+    """Return the array of a constant whose elements numpy has as the file has them.
+
+    None for another constant.
+    """
+    if tensor.data_type not in _DATA_TYPES:
+        return None
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    count = math.prod(tensor.dims)
+    is_plain = dtype.isbuiltin == 1 and not dtype.hasobject
+    if not is_plain or count * dtype.itemsize != len(tensor.content):
+        return None
+    if min(tensor.dims, default=0) < 0:
+        return None
+    content = tensor.content.part(0, len(tensor.content))
+    little = np.frombuffer(content, dtype.newbyteorder("<"))
+    return little.astype(dtype, copy=False).reshape(tensor.dims)
+
+
 def check_names(path: str, graph: onnx.GraphProto) -> None:
     """Check that each name of a graph, not of its subgraphs, is text and of one value.
 
@@ -458,14 +513,13 @@ class _CallCounter:
         self, nodes: Iterable[onnx.NodeProto], callers: tuple[Key, ...] = ()
     ) -> int:
         """Return the number of nodes with the copies that their calls make."""
-        own_nodes = list(all_nodes(nodes))
-        self.node_count += len(own_nodes)
-        total = len(own_nodes)
-        if not self._functions:  # as of most models
-            return total
-        for key in map(key_of, own_nodes):
-            if key in self._functions:
-                total += self.copied_by_call(key, callers)
+        total = 0
+        for node in all_nodes(nodes):
+            self.node_count += 1
+            total += 1
+            # Case: the model has functions, as few have.
+            if self._functions and key_of(node) in self._functions:
+                total += self.copied_by_call(key_of(node), callers)
         return total
 
     def copied_by_call(self, key: Key, callers: tuple[Key, ...] = ()) -> int:
@@ -497,6 +551,20 @@ def _check_calls(
         if number > limit:
             rule = f"must have at most {limit:,} {noun}"
             raise OnnxGatherError(f"{path}: the model {rule}, got {number:,}")
+
+
+def _check_node_count(path: str) -> None:
+    """Check that the model in a file has not too many nodes, before it is read."""
+    has_more = False
+    # Case: whoever reads the file next says why it cannot be read. A pipe would wait.
+    if not os.path.isfile(path):
+        return
+    with suppress(OSError, ValueError), open(path, "rb") as stream:
+        has_more = has_more_nodes(stream, MOST_NODES)
+    if has_more:
+        raise OnnxGatherError(
+            f"{path}: the model must have at most {MOST_NODES:,} nodes, got more"
+        )
 
 
 def _check_versions(path: str, model: onnx.ModelProto) -> None:
@@ -690,6 +758,8 @@ class _Reader:
         self._weights = weights
         self._functions = {key_of(function): function for function in model.functions}
         self._called: set[Key] = set()
+        self._texts: dict[str, str] = {}
+        """Each name that is read, as most are read of several nodes."""
         _check_versions(path, model)
         external_paths(path, model)  # raises, where a name is none of a file
         _check_calls(path, self._functions, model.graph.node)
@@ -746,12 +816,19 @@ class _Reader:
         )
         scope.outputs = tuple(value.name for value in proto.output)
         scope.types = _types(scope)
-        scope.operations = tuple(self._operation(node, scope) for node in proto.node)
+        for name in scope.types:
+            self._text(name)
+        scope.operations = tuple(
+            self._operation(proto.node, position, scope)
+            for position in range(len(proto.node))
+        )
         return scope
 
-    def _constants(self, graph: onnx.GraphProto) -> dict[str, onnx.TensorProto]:
+    def _constants(self, graph: onnx.GraphProto) -> dict[str, Weight]:
         """Return the initializers and the values of Constant nodes."""
-        constants = {tensor.name: tensor for tensor in graph.initializer}
+        constants: dict[str, Weight] = {
+            tensor.name: tensor for tensor in graph.initializer
+        }
         for node in graph.node:
             if node.op_type != "Constant" or domain_of(node) or not node.attribute:
                 continue
@@ -762,18 +839,24 @@ class _Reader:
                 constants[name] = tensor
         return constants
 
-    def _operation(self, proto: onnx.NodeProto, scope: Scope) -> Operation:
+    def _operation(
+        self, nodes: Sequence[onnx.NodeProto], position: int, scope: Scope
+    ) -> Operation:
         """Return the operation of a node, with its bodies."""
-        bodies: dict[str, Scope] = {}
+        proto = nodes[position]
+        function = self._function_of(proto)
+        has_bodies = function is not None or any(bodies_of(proto))
+        bodies: dict[str, Scope] = {} if has_bodies else _NO_BODIES
         operation = Operation(
-            name=proto.name,
-            operator=proto.op_type,
-            domain=domain_of(proto),
-            inputs=tuple(proto.input),
-            outputs=tuple(proto.output),
+            name=self._text(proto.name),
+            operator=self._text(proto.op_type),
+            domain=self._text(domain_of(proto)),
+            inputs=tuple(map(self._text, proto.input)),
+            outputs=tuple(map(self._text, proto.output)),
             attributes=self._attributes(proto),
             bodies=bodies,
-            proto=proto,
+            nodes=nodes,
+            position=position,
         )
         inside = "" if scope.where == MAIN else f" in {scope.where}"
         for name, body in bodies_of(proto):
@@ -786,7 +869,6 @@ class _Reader:
                 opsets=scope.opsets,
             )
             bodies[name] = self._fill(inner)
-        function = self._function_of(proto)
         if function is not None:
             where = f"function {function.name}, called by {operation.label}{inside}"
             bodies["function"] = self._body_of_call(function, proto, scope, where)
@@ -794,11 +876,15 @@ class _Reader:
             self._check_node(operation)
         return operation
 
-    def _attributes(self, proto: onnx.NodeProto) -> dict[str, Any]:
+    def _text(self, name: str) -> str:
+        """Return a name; the same object for all that are equal."""
+        return self._texts.setdefault(name, name)
+
+    def _attributes(self, proto: onnx.NodeProto) -> Mapping[str, Any]:
         """Return the plain attributes of a node; a Constant has none."""
-        attributes: dict[str, Any] = {}
         if proto.op_type == "Constant" or not proto.attribute:
-            return attributes
+            return _NO_ATTRIBUTES
+        attributes: dict[str, Any] = {}
         with reading(self._path, next(iter(proto.output), proto.name)):
             for attribute in proto.attribute:
                 if attribute.HasField("g") or attribute.graphs:  # a body
@@ -908,7 +994,7 @@ def _types(scope: Scope) -> dict[str, ValueType]:
         types[name] = declared.get(name, ValueType())
     for node in proto.node:
         for name in filter(None, node.output):
-            types[name] = declared.get(name, ValueType())
+            types[name] = declared.get(name, _NOTHING_KNOWN)
     # The type of a constant is that of its tensor, whatever the graph declares.
     for name, tensor in scope.stored.items():
         types[name] = ValueType.of_tensor(tensor)

@@ -63,12 +63,11 @@ def graph_digest(model: ModelProto, weights: Weights | None = None) -> str:
     digest = hashlib.sha256()
     _add(digest, graph.node)
     if weights:
-        from onnxgather.core.model.wire import pieces_of_tensor
+        from onnxgather.core.model.wire import pieces_of_tensor, size_of_tensor
 
         for tensor in graph.initializer:
             whole = weights.get(tensor.name, tensor)
-            size = sum(map(len, pieces_of_tensor(whole)))
-            digest.update(b"%d:" % size)
+            digest.update(b"%d:" % size_of_tensor(whole))
             for piece in pieces_of_tensor(whole):
                 digest.update(piece)
         digest.update(b"\n")
@@ -220,9 +219,14 @@ def _own_content(model: ModelProto, weights: Weights | None = None) -> str | Non
     return None
 
 
-def own_entry(model: ModelProto) -> ModelEntry | None:
-    """Return the entry that is about the graph of a model; None if there is none."""
-    content = _own_content(model)
+def own_entry(model: ModelProto, weights: Weights | None = None) -> ModelEntry | None:
+    """Return the entry that is about the graph of a model; None if there is none.
+
+    Args:
+        model: The model.
+        weights: As of `graph_digest`.
+    """
+    content = _own_content(model, weights)
     if content is None:
         return None
     return msgspec.json.decode(content, type=ModelEntry)

@@ -57,12 +57,11 @@ def key_of(item: onnx.NodeProto | onnx.FunctionProto) -> Key:
 
 def names_in(model: ModelProto) -> set[str]:
     """Return every name of a node or a value, wherever in a model."""
-    nodes, graphs = _parts(model)
     names = set[str]()
-    for node in nodes:
+    for node in _nodes(model):
         names.add(node.name)
         names.update(node.input, node.output)
-    for graph in graphs:
+    for graph in _graphs(model):
         for values in (graph.input, graph.output, graph.value_info):
             names.update(value.name for value in values)
         names.update(tensor.name for tensor in graph.initializer)
@@ -107,12 +106,11 @@ def _real_folder(path: str) -> str:
 
 def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:
     """Yield the tensors of a model, those of its sparse tensors too."""
-    nodes, graphs = _parts(model)
     sparse: list[onnx.SparseTensorProto] = []
-    for graph in graphs:
+    for graph in _graphs(model):
         yield from graph.initializer
         sparse.extend(graph.sparse_initializer)
-    for node in nodes:
+    for node in _nodes(model):
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
@@ -125,23 +123,29 @@ def _tensors(model: ModelProto) -> Iterator[onnx.TensorProto]:
         yield tensor.indices
 
 
-def _parts(model: ModelProto) -> tuple[list[onnx.NodeProto], list[onnx.GraphProto]]:
-    """Return the nodes and the graphs of a model.
+def _nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of a model, with those in bodies, functions and training.
 
-    Those in bodies, functions and training are among them. The defaults of a function's
-    attributes count as a node of its own.
+    The defaults of a function's attributes count as a node of its own.
     """
-    graphs = [model.graph]
-    for training in model.training_info:
-        graphs += (training.initialization, training.algorithm)
-    nodes: list[onnx.NodeProto] = []
     for function in model.functions:
-        nodes.append(onnx.NodeProto(attribute=function.attribute_proto))
-    for owner in (*graphs, *model.functions):
-        nodes += owner.node
-    # Both lists grow while this reads them, with what is in bodies.
-    for node in nodes:
+        yield from all_nodes([onnx.NodeProto(attribute=function.attribute_proto)])
+        yield from all_nodes(function.node)
+    for graph in _main_graphs(model):
+        yield from all_nodes(graph.node)
+
+
+def _graphs(model: ModelProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs of a model, with those in bodies, functions and training."""
+    yield from _main_graphs(model)
+    for node in _nodes(model):
         for _, body in bodies_of(node):
-            graphs.append(body)
-            nodes += body.node
-    return nodes, graphs
+            yield body
+
+
+def _main_graphs(model: ModelProto) -> Iterator[onnx.GraphProto]:
+    """Yield the main graph of a model, and those of its training."""
+    yield model.graph
+    for training in model.training_info:
+        yield training.initialization
+        yield training.algorithm

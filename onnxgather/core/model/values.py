@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -21,9 +22,12 @@ from onnxgather.core.files import got, reason
 from onnxgather.core.model.wire import (
     LARGE,
     NO_WEIGHTS,
+    Weight,
     Weights,
     parsed_in_pieces,
+    parsed_without_weights,
     pieces_of,
+    written_size,
 )
 from onnxgather.core.model.write import LARGEST_MODEL
 
@@ -73,7 +77,7 @@ class ValueType(NamedTuple):
         return cls(name, tuple(sizes))
 
     @classmethod
-    def of_tensor(cls, tensor: onnx.TensorProto) -> ValueType:
+    def of_tensor(cls, tensor: Weight) -> ValueType:
         """Return the type and the sizes of a tensor; None for a size that cannot be."""
         sizes = tuple(size if size >= 0 else None for size in tensor.dims)
         return cls(name_of(tensor.data_type), sizes)
@@ -110,6 +114,12 @@ class ValueType(NamedTuple):
         if self.sizes is None:
             return name
         return f"{name} {sizes_text(self.sizes)}"
+
+
+@functools.lru_cache(maxsize=2**12)
+def value_type(data_type: str, sizes: tuple[int | None, ...] | None) -> ValueType:
+    """Return a `ValueType`, the same for values that are alike."""
+    return ValueType(data_type, sizes)
 
 
 def data_type_of(value: onnx.ValueInfoProto) -> str:
@@ -155,8 +165,24 @@ def load_model(path: str) -> onnx.ModelProto:
     Raises:
         OnnxGatherError: The file cannot be read, or holds no ONNX model.
     """
+    model, _ = _model_in(path, leaves_weights=False)
+    return model
+
+
+def load_light(path: str) -> tuple[onnx.ModelProto, Weights]:
+    """Return the model in a file without the bytes of large constants, and these.
+
+    Raises:
+        OnnxGatherError: As `load_model`.
+    """
+    return _model_in(path, leaves_weights=True)
+
+
+def _model_in(path: str, leaves_weights: bool) -> tuple[onnx.ModelProto, Weights]:
+    """Return the model in a file, and the constants whose bytes are left out of it."""
     content = b""
-    model = None
+    model = onnx.ModelProto()
+    weights = NO_WEIGHTS
     try:
         # A device may have no end.
         if os.path.exists(path) and not os.path.isfile(path):
@@ -164,26 +190,22 @@ def load_model(path: str) -> onnx.ModelProto:
         if os.path.getsize(path) > LARGEST_MODEL:
             raise OnnxGatherError(f"{path}: must be an ONNX model of at most 2 GiB")
         if os.path.getsize(path) > LARGE:
-            model = _parsed_in_pieces(path)
-        if model is None:
+            # Case: it is broken; it is then read again for what is wrong with it.
+            with suppress(DecodeError), open(path, "rb") as stream:
+                if leaves_weights:
+                    model, weights = parsed_without_weights(stream, path)
+                else:
+                    model = parsed_in_pieces(stream)
+        if not model.graph.node:
             content = Path(path).read_bytes()
             model = _parsed(content, f"{path}:")
+            weights = NO_WEIGHTS
     except (OSError, ValueError) as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
     if not model.graph.node:
         kind = got(content, "an ONNX model")
         raise OnnxGatherError(f"{path}: must be an ONNX model with nodes{kind}")
-    return model
-
-
-def _parsed_in_pieces(path: str) -> onnx.ModelProto | None:
-    """Return the model in a large file; None if it is broken, or has no nodes."""
-    try:
-        with open(path, "rb") as stream:
-            model = parsed_in_pieces(stream)
-    except DecodeError:
-        return None
-    return model if model.graph.node else None
+    return model, weights
 
 
 def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
@@ -196,7 +218,8 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
     """
     if isinstance(source, str | os.PathLike):
         path = os.fspath(cast("str | os.PathLike[str]", source))
-        return path, load_model(path)
+        model, _ = load_light(path)
+        return path, model
     if isinstance(source, onnx.ModelProto):
         return serialized(source), source
     if isinstance(source, bytes):
@@ -243,7 +266,7 @@ def serialized_pieces(
         OnnxGatherError: As `serialized`, before the first piece.
     """
     try:
-        if sum(map(len, pieces_of(model, weights))) > LARGEST_MODEL:
+        if written_size(model, weights) > LARGEST_MODEL:
             raise OnnxGatherError(_UNWRITABLE)
         yield from pieces_of(model, weights)
     except (EncodeError, ValueError):

@@ -1,4 +1,4 @@
-"""Large models, read and written in pieces, so that memory holds them once.
+"""Large models, read and written in pieces; the bytes of large constants stay in files.
 
 A message of protobuf is a row of fields. Each is a number, a type, and for text, bytes
 and messages a length. To parse two rows one after the other into one message is to
@@ -10,13 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, BinaryIO
 
 import onnx
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from msgspec import Struct
+
+from onnxgather.core.errors import OnnxGatherError
 
 LARGE = 2**24
 """A file of more bytes, or a model whose constants have more bytes together, is read or
@@ -25,16 +30,148 @@ written in pieces; and so is a constant of more bytes."""
 LEAST_WEIGHT_LEFT_OUT = 2**16
 """A constant of more bytes is left out of a copy without weights."""
 
-Weights = Mapping[str, onnx.TensorProto]
+
+class StoredBytes(Struct, frozen=True):
+    """Bytes of a file, which are read whenever they are needed."""
+
+    path: str
+    state: tuple[int, ...]
+    """What `_state` returned when the places were read."""
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def part(self, start: int, end: int) -> bytes:
+        """Return some of the bytes, counted from the first.
+
+        Raises:
+            OnnxGatherError: As `pieces`.
+        """
+        with self._opened() as stream:
+            return _between(stream, self.start + start, self.start + end)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes.
+
+        Raises:
+            OnnxGatherError: The file was changed, or cannot be read any more.
+        """
+        with self._opened() as stream:
+            for start in range(self.start, self.end, LARGE):
+                yield _between(stream, start, min(start + LARGE, self.end))
+
+    @contextmanager
+    def _opened(self) -> Generator[BinaryIO]:
+        try:
+            with open(self.path, "rb") as stream:
+                if _state(stream) == self.state:
+                    yield stream
+                    # Case: it was changed during the reading, or it was not.
+                    if _state(stream) == self.state:
+                        return
+        except OSError:
+            pass  # it is as if the file were another one
+        raise OnnxGatherError(
+            f"{self.path}: the file must stay as it is while it is read"
+        )
+
+
+class StoredTensor(Struct, frozen=True):
+    """A constant whose elements are in the file of its model."""
+
+    light: onnx.TensorProto
+    """The constant without its elements."""
+    number: int
+    """The number of the field of its elements."""
+    content: StoredBytes
+    """Its elements."""
+
+    @property
+    def data_type(self) -> int:
+        """ONNX's number of its data type."""
+        return self.light.data_type
+
+    @property
+    def dims(self) -> Sequence[int]:
+        """Its sizes."""
+        return self.light.dims
+
+    def whole(self) -> onnx.TensorProto:
+        """Return the constant with its elements."""
+        tensor = onnx.TensorProto()
+        tensor.MergeFromString(b"".join(pieces_of_tensor(self)))
+        return tensor
+
+
+Weight = onnx.TensorProto | StoredTensor
+"""A constant, wherever its bytes are."""
+
+Weights = Mapping[str, Weight]
 """Constants of the main graph that a model lacks the bytes of, by their names."""
 
 NO_WEIGHTS: Weights = {}
+
+
+def whole_tensor(weight: Weight) -> onnx.TensorProto:
+    """Return a constant with its bytes."""
+    return weight.whole() if isinstance(weight, StoredTensor) else weight
+
 
 MOST_FIELDS = 2**16
 """A model has fewer fields, not counting those of its graph."""
 
 _GRAPH = 7
 """The number of the field of a model that is its graph."""
+
+_INITIALIZER = 5
+"""The number of the field of a graph that is a constant."""
+
+_DATA: Mapping[int, tuple[int, int]] = {
+    4: (onnx.TensorProto.FLOAT, 4),
+    9: (0, 1),
+    10: (onnx.TensorProto.DOUBLE, 8),
+}
+"""The fields of a tensor whose bytes are those of its elements, by their numbers, with
+the data type for which they are, 0 for any, and the bytes of one item."""
+
+_MOST_OF_TENSOR = 2**12
+"""A constant whose bytes are left out has fewer fields."""
+
+_NODES = 1
+"""The number of the field of a graph that is a node."""
+
+_HOLD_NODES: Mapping[str, Mapping[int, str]] = {
+    "model": {_GRAPH: "graph", 25: "function"},
+    "graph": {_NODES: "node"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {6: "graph", 11: "graph"},
+}
+"""The messages that hold nodes at some depth: what each of their fields is, by its
+number."""
+
+_DEEPEST = 100
+"""protobuf reads no more messages that hold each other."""
+
+_WINDOW = 2**14
+"""The bytes that are read at a time in search of fields."""
+
+_LONGEST_NUMBER = 10
+"""The most bytes of a number that is the content of a field."""
+
+_LONGEST_IN_HEAD = 5
+"""The most bytes of a number before the content of a field, as protobuf reads it."""
+
+_LONGEST_HEAD = 2 * _LONGEST_NUMBER
+"""The most bytes of a field up to its content; or up to its end, if it is a number."""
+
+_ATTRIBUTE = b"\x2a"
+"""How an attribute of a node starts; the byte may stand elsewhere too."""
+
+LEAST_NODE = 2
+"""The fewest bytes of a node in a file."""
 
 _METADATA = 14
 """The number of the field of a model that is a property of its metadata."""
@@ -52,15 +189,156 @@ def parsed_in_pieces(stream: BinaryIO) -> onnx.ModelProto:
     Raises:
         DecodeError: The file holds no model.
     """
+    model, _ = _parsed(stream, None)
+    return model
+
+
+def parsed_without_weights(
+    stream: BinaryIO, path: str
+) -> tuple[onnx.ModelProto, Weights]:
+    """Return the model in a file without the elements of large constants, and these.
+
+    A model that cannot be written in pieces is read whole.
+
+    Raises:
+        DecodeError: The file holds no model.
+    """
+    model, weights = _parsed(stream, path)
+    names = Counter(tensor.name for tensor in model.graph.initializer)
+    is_clear = all(names[name] == 1 for name in weights)
+    if weights and not (is_clear and _is_plain(model)):
+        return parsed_in_pieces(stream), NO_WEIGHTS
+    return model, weights
+
+
+def _parsed(
+    stream: BinaryIO, path: str | None
+) -> tuple[onnx.ModelProto, dict[str, Weight]]:
+    """Return the model in a file, and the constants that are left out.
+
+    Args:
+        stream: The file.
+        path: Its path; None where all constants are read.
+    """
     model = onnx.ModelProto()
+    weights: dict[str, Weight] = {}
+    # A change of the file during the reading is seen by whoever reads a constant.
+    state = _state(stream)
     for place in _places(stream, 0, _size(stream)):
         if place.kind != (_GRAPH, _LENGTH):
             model.MergeFromString(_between(stream, place.start, place.end))
             continue
         model.graph.SetInParent()  # it may have no fields
-        for piece in _pieces_between(stream, place.content, place.end):
-            model.graph.MergeFromString(piece)
-    return model
+        start = place.content
+        for field in _places(stream, place.content, place.end):
+            weight = None
+            size = field.end - field.content
+            is_constant = field.kind == (_INITIALIZER, _LENGTH)
+            if path is not None and is_constant and size > LEAST_WEIGHT_LEFT_OUT:
+                weight = _stored_tensor(stream, path, state, field)
+            if weight is not None:
+                # What is before the constant is parsed before it.
+                model.graph.MergeFromString(_between(stream, start, field.start))
+                model.graph.initializer.append(weight.light)
+                weights[weight.light.name] = weight
+                start = field.end
+            elif field.end - start >= LARGE or field.end == place.end:
+                model.graph.MergeFromString(_between(stream, start, field.end))
+                start = field.end
+    return model, weights
+
+
+def _stored_tensor(
+    stream: BinaryIO, path: str, state: tuple[int, ...], place: _Place
+) -> StoredTensor | None:
+    """Return a constant with large data in a file; None for any other.
+
+    Args:
+        stream: The file.
+        path: Its path.
+        state: What `_state` returned before the file was read.
+        place: Where the constant is.
+    """
+    fields = [*islice(_places(stream, place.content, place.end), _MOST_OF_TENSOR)]
+    data = [
+        field for field in fields if field.end - field.start > LEAST_WEIGHT_LEFT_OUT
+    ]
+    if len(data) != 1 or len(fields) == _MOST_OF_TENSOR:
+        return None
+    (content,) = data
+    light = onnx.TensorProto()
+    light.MergeFromString(_between(stream, place.content, content.start))
+    light.MergeFromString(_between(stream, content.end, place.end))
+    number, kind = content.kind
+    # Case: what is large is a text, or data of which protobuf makes other bytes.
+    if kind != _LENGTH or number not in _DATA:
+        return None
+    data_type, width = _DATA[number]
+    size = content.end - content.content
+    if data_type not in (0, light.data_type) or size % width:
+        return None
+    # Case: the data in the file does not count alone.
+    if light.data_location or any(
+        field.name.endswith("_data") for field, _ in light.ListFields()
+    ):
+        return None
+    elements = StoredBytes(path, state, content.content, content.end)
+    return StoredTensor(light, number, elements)
+
+
+def _state(stream: BinaryIO) -> tuple[int, ...]:
+    """Return what is another of a file that was changed or replaced."""
+    status = os.fstat(stream.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def has_more_nodes(stream: BinaryIO, limit: int) -> bool:
+    """Return whether the model in a file has more nodes, with its bodies and functions.
+
+    A file that holds no model may have any number.
+    """
+    end = _size(stream)
+    # Case: it is too small, as most files without weights.
+    if end <= limit * LEAST_NODE:
+        return False
+    nodes = _nodes_between(stream, "model", 0, end)
+    with suppress(DecodeError):
+        return next(islice(nodes, limit, None), None) is not None
+    return False
+
+
+def _nodes_between(
+    stream: BinaryIO, message: str, start: int, end: int, depth: int = 1
+) -> Iterator[int]:
+    """Yield where each node of a message of a file starts, and each in its bodies.
+
+    Args:
+        stream: The file.
+        message: A message of `_HOLD_NODES`.
+        start: Where the content of the message starts in the file.
+        end: Where it ends.
+        depth: How many messages hold each other here.
+
+    Raises:
+        DecodeError: The file holds no model.
+    """
+    if depth > _DEEPEST:
+        raise DecodeError
+    held = _HOLD_NODES[message]
+    for place in _places(stream, start, end):
+        number, kind = place.kind
+        if kind != _LENGTH or number not in held:
+            continue
+        inner = held[number]
+        if inner == "node":
+            yield place.start
+            # Case: it has no attribute, and so no body, as most nodes.
+            is_short = place.end - place.content < _WINDOW
+            if is_short and _ATTRIBUTE not in _between(
+                stream, place.content, place.end
+            ):
+                continue
+        yield from _nodes_between(stream, inner, place.content, place.end, depth + 1)
 
 
 class Property(Struct, frozen=True):
@@ -106,22 +384,25 @@ def _places(stream: BinaryIO, start: int, end: int) -> Iterator[_Place]:
     """Yield where each field is between two places of a file.
 
     Raises:
-        DecodeError: As `_field`.
+        DecodeError: A field ends behind `end`, or its type is not one of ONNX.
     """
+    window = b""
+    first = start  # the place of the window in the file
     while start < end:
-        stream.seek(start)
-        number, kind, size = _field(stream, end)
-        content = stream.tell()
+        window_end = first + len(window)
+        if start + _LONGEST_HEAD > window_end and window_end < end:
+            window = _between(stream, start, min(start + _WINDOW, end))
+            first = start
+        try:
+            number, kind, at = _kind_at(window, start - first)
+            size, at = _size_at(window, at, kind)
+        except IndexError:  # it ends within the head of a field
+            raise DecodeError from None
+        content = first + at
+        if content + size > end:
+            raise DecodeError
         yield _Place((number, kind), start, content, content + size)
         start = content + size
-
-
-def _pieces_between(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
-    """Yield the fields between two places of a file, some at a time."""
-    for place in _places(stream, start, end):
-        if place.end - start >= LARGE or place.end == end:
-            yield _between(stream, start, place.end)
-            start = place.end
 
 
 def digest_of_file(path: str) -> bytes:
@@ -175,37 +456,50 @@ def _between(stream: BinaryIO, start: int, end: int) -> bytes:
     return stream.read(end - start)
 
 
-def _field(stream: BinaryIO, end: int) -> tuple[int, int, int]:
-    """Read the start of a field; return its number, its type and its size.
+def _kind_at(content: bytes, at: int) -> tuple[int, int, int]:
+    """Return the number and the type of a field, and where what follows starts."""
+    key, at = _number_at(content, at, _LONGEST_IN_HEAD)
+    return key >> 3, key & 7, at
+
+
+def _size_at(content: bytes, at: int, kind: int) -> tuple[int, int]:
+    """Return the size of what a field of a type holds, and where that starts.
 
     Raises:
-        DecodeError: It ends behind `end`, or its type is not one of ONNX.
+        DecodeError: The type is not one of ONNX.
     """
-    number, kind = divmod(_varint(stream), 8)
-    size = 0
+    if kind == _LENGTH:
+        return _number_at(content, at, _LONGEST_IN_HEAD)
     if kind == 0:  # a number, up to its last byte
-        _varint(stream)
-    elif kind == _LENGTH:
-        size = _varint(stream)
-    elif kind in _FIXED:
-        size = _FIXED[kind]
-    else:
+        _, end = _number_at(content, at, _LONGEST_NUMBER)
+        return end - at, at
+    if kind not in _FIXED:
         raise DecodeError
-    if stream.tell() + size > end:
-        raise DecodeError
-    return number, kind, size
+    return _FIXED[kind], at
 
 
-def _varint(stream: BinaryIO) -> int:
-    """Read a number, whose bytes have seven bits each, the lowest ones first."""
+def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
+    """Return a number, whose bytes have seven bits each, the lowest ones first.
+
+    Args:
+        content: The bytes.
+        at: Where the number starts.
+        longest: The most bytes that it may have.
+
+    Returns:
+        The number, and where what follows it starts.
+
+    Raises:
+        DecodeError: It has too many bytes.
+        IndexError: The content ends within it.
+    """
     number = 0
-    for shift in range(0, 70, 7):
-        byte = stream.read(1)
-        if not byte:
-            break
-        number |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            return number
+    for shift in range(0, 7 * longest, 7):
+        byte = content[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
     raise DecodeError
 
 
@@ -216,12 +510,34 @@ def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator
 
     Args:
         model: The model.
-        weights: The constants whose bytes `without_weights` left out.
+        weights: The constants whose bytes the model lacks.
+
+    Raises:
+        OnnxGatherError: As `StoredBytes.pieces`.
     """
     if weights or (_bytes_of_constants(model) > LARGE and _is_plain(model)):
-        yield from _pieces(model, weights)
+        yield from _read(_pieces(model, weights))
     else:
         yield model.SerializeToString(deterministic=True)
+
+
+def written_size(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> int:
+    """Return the number of the bytes that `pieces_of` yields."""
+    if weights:
+        return sum(map(len, _pieces(model, weights)))
+    return sum(map(len, pieces_of(model)))
+
+
+_Piece = bytes | StoredBytes
+
+
+def _read(pieces: Iterable[_Piece]) -> Iterator[bytes]:
+    """Yield pieces, with those that are in files read from there."""
+    for piece in pieces:
+        if isinstance(piece, StoredBytes):
+            yield from piece.pieces()
+        else:
+            yield piece
 
 
 def without_weights(
@@ -241,14 +557,28 @@ def without_weights(
     if not has_weights or not _is_plain(model):
         copy.CopyFrom(model)
         return copy, weights
-    left_out: dict[str, onnx.TensorProto] = {**weights}
-    stubs: dict[str, onnx.TensorProto] = {}
+    left_out: dict[str, Weight] = {**weights}
+    stubs: dict[str, Weight] = {}
     for tensor in model.graph.initializer:
         if len(tensor.raw_data) > LEAST_WEIGHT_LEFT_OUT:
             left_out[tensor.name] = tensor
             stubs[tensor.name] = _without_bytes(tensor)
-    copy.MergeFromString(b"".join(_pieces(model, stubs)))
+    copy.MergeFromString(b"".join(_read(_pieces(model, stubs))))
     return copy, left_out
+
+
+def whole_model(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:
+    """Return a copy of a model with the constants whose bytes it lacks.
+
+    Raises:
+        OnnxGatherError: As `StoredBytes.pieces`.
+    """
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    for tensor in whole.graph.initializer:
+        if tensor.name in weights:
+            tensor.CopyFrom(whole_tensor(weights[tensor.name]))
+    return whole
 
 
 def _without_bytes(tensor: onnx.TensorProto) -> onnx.TensorProto:
@@ -256,7 +586,7 @@ def _without_bytes(tensor: onnx.TensorProto) -> onnx.TensorProto:
     copy = onnx.TensorProto()
     for field, value in tensor.ListFields():
         if field.name != "raw_data":
-            copy.MergeFromString(b"".join(_field_pieces(tensor, field, value)))
+            copy.MergeFromString(b"".join(_read(_field_pieces(tensor, field, value))))
     return copy
 
 
@@ -278,7 +608,7 @@ def _is_plain(model: onnx.ModelProto) -> bool:
     return True
 
 
-def _pieces(message: Message, weights: Weights = NO_WEIGHTS) -> Iterator[bytes]:
+def _pieces(message: Message, weights: Weights = NO_WEIGHTS) -> Iterator[_Piece]:
     """Yield the fields of a message in the order of their numbers.
 
     Args:
@@ -291,7 +621,7 @@ def _pieces(message: Message, weights: Weights = NO_WEIGHTS) -> Iterator[bytes]:
 
 def _field_pieces(
     message: Message, field: Any, value: Any, weights: Weights = NO_WEIGHTS
-) -> Iterator[bytes]:
+) -> Iterator[_Piece]:
     """Yield a field of a message; `weights` is that of `_pieces`."""
     if isinstance(value, Message):
         yield from _piece(field.number, value, weights)
@@ -314,26 +644,53 @@ def _field_pieces(
         yield alone.SerializeToString(deterministic=True)
 
 
-def pieces_of_tensor(tensor: onnx.TensorProto) -> Iterator[bytes]:
-    """Yield the bytes of a constant, in pieces if it is large."""
-    if len(tensor.raw_data) > LARGE:
-        yield from _pieces(tensor)
+def pieces_of_tensor(weight: Weight) -> Iterator[bytes]:
+    """Yield the bytes of a constant, in pieces if it is large.
+
+    Raises:
+        OnnxGatherError: As `StoredBytes.pieces`.
+    """
+    yield from _read(_tensor_pieces(weight))
+
+
+def size_of_tensor(weight: Weight) -> int:
+    """Return the number of the bytes that `pieces_of_tensor` yields."""
+    return sum(map(len, _tensor_pieces(weight)))
+
+
+def _tensor_pieces(weight: Weight) -> Iterator[_Piece]:
+    """Yield the fields of a constant, in pieces if it is large."""
+    if isinstance(weight, StoredTensor):
+        behind: list[_Piece] = []
+        for field, value in weight.light.ListFields():
+            pieces = _field_pieces(weight.light, field, value)
+            if field.number < weight.number:
+                yield from pieces
+            else:
+                behind += pieces
+        yield _head(weight.number, len(weight.content))
+        yield weight.content
+        yield from behind
+    elif len(weight.raw_data) > LARGE:
+        yield from _pieces(weight)
     else:
-        yield tensor.SerializeToString(deterministic=True)
+        yield weight.SerializeToString(deterministic=True)
 
 
 def _piece(
-    number: int, message: Message, weights: Weights = NO_WEIGHTS
-) -> Iterator[bytes]:
+    number: int, item: Message | StoredTensor, weights: Weights = NO_WEIGHTS
+) -> Iterator[_Piece]:
     """Yield a field that is a message; `weights` is that of `_pieces`."""
-    is_large_tensor = (
-        isinstance(message, onnx.TensorProto) and len(message.raw_data) > LARGE
-    )
-    if is_large_tensor or isinstance(message, onnx.GraphProto):
-        yield _head(number, sum(map(len, _pieces(message, weights))))
-        yield from _pieces(message, weights)
+    if isinstance(item, StoredTensor):
+        yield _head(number, size_of_tensor(item))
+        yield from _tensor_pieces(item)
+        return
+    is_large_tensor = isinstance(item, onnx.TensorProto) and len(item.raw_data) > LARGE
+    if is_large_tensor or isinstance(item, onnx.GraphProto):
+        yield _head(number, sum(map(len, _pieces(item, weights))))
+        yield from _pieces(item, weights)
     else:
-        content = message.SerializeToString(deterministic=True)
+        content = item.SerializeToString(deterministic=True)
         yield _head(number, len(content))
         yield content
 

@@ -17,8 +17,10 @@ from onnxgather.core.model.values import (
     DIRECTML_NAMES,
     ModelProto,
     ValueType,
+    load_light,
     load_model,
 )
+from onnxgather.core.model.wire import Weights, whole_model
 from onnxgather.core.programs.program import (
     BARE,
     Dispatchable,
@@ -111,10 +113,11 @@ def program_of_model(model: ModelProto, name: str) -> Program:
     )
 
 
-def model_with_entry(path: str) -> ModelProto | None:
-    """Return the model in a file; None if nothing says that onnxgather wrote it.
+def model_with_entry(path: str) -> tuple[ModelProto, Weights] | None:
+    """Return the model in a file as `load_light` does.
 
-    A large model of others is then not read for its metadata alone.
+    None if nothing says that onnxgather wrote it: a large model of others is not read
+    for its metadata alone.
 
     Raises:
         OnnxGatherError: The file cannot be read.
@@ -126,16 +129,20 @@ def model_with_entry(path: str) -> ModelProto | None:
     # Case: whoever reads the file next says what is wrong with it.
     except (OSError, ValueError):
         return None
-    return load_model(path)
+    return load_light(path)
 
 
-def fault_of_metadata(model: ModelProto) -> str:
+def fault_of_metadata(model: ModelProto, weights: Weights | None = None) -> str:
     """Return why what onnxgather wrote into the metadata of a model does not count.
 
     It ends a sentence, such as `are of another graph`. It is empty if that counts, or
     if there is nothing of onnxgather.
+
+    Args:
+        model: The model.
+        weights: The constants that the model lacks.
     """
-    if own_entry(model) is not None:
+    if own_entry(model, weights) is not None:
         return ""
     if entries_of(model):
         return OF_ANOTHER_GRAPH
@@ -145,18 +152,21 @@ def fault_of_metadata(model: ModelProto) -> str:
     return ""
 
 
-def own_program(model: ModelProto, name: str) -> Program | None:
+def own_program(
+    model: ModelProto, name: str, weights: Weights | None = None
+) -> Program | None:
     """Return the program of a model that onnxgather wrote; None for a model of others.
 
     Args:
         model: The model.
         name: The file of the model, as messages name it.
+        weights: The constants that the model lacks.
 
     Raises:
         FileFormatError: It is the whole of a program, or its metadata do not fit it.
         DescriptorError: The descriptor of its metadata breaks a rule of DirectML.
     """
-    entry = own_entry(model)
+    entry = own_entry(model, weights)
     # The digest does not cover external data.
     if entry is None or external_files(model):
         return None
@@ -167,12 +177,16 @@ def own_program(model: ModelProto, name: str) -> Program | None:
     # Case: such as a hardened model, whose gathers somebody else wrote.
     if entry.descriptor is None or entry.out_of_range is None or entry.target is None:
         return None
+    if weights:
+        model = whole_model(model, weights)
     own = OwnModel(model, entry.out_of_range, entry.target)
     with located(name), located("its metadata"):
         return _program_of_entry(own, entry, name)
 
 
-def changed_program(model: ModelProto, name: str) -> Program | None:
+def changed_program(
+    model: ModelProto, name: str, weights: Weights | None = None
+) -> Program | None:
     """Return the program that a model was made from that was changed since.
 
     It is None if no entry of the model has a descriptor that fits its inputs and
@@ -181,7 +195,10 @@ def changed_program(model: ModelProto, name: str) -> Program | None:
     Args:
         model: The model.
         name: As of `own_program`.
+        weights: As of `own_program`.
     """
+    if weights:
+        model = whole_model(model, weights)
     for entry in entries_of(model):
         if entry.out_of_range is None or entry.target is None:
             continue

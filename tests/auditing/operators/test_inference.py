@@ -50,7 +50,7 @@ def call_of_node(
         outputs=tuple(outputs),
         attributes={},
         bodies={},
-        proto=node,
+        nodes=[node],
     )
     return Call(operation, tuple(values), version)
 

@@ -179,7 +179,7 @@ def call_of(drawn: Drawn, inputs: Iterable[Bounds | None]) -> Call:
         )
     names = tuple(node.input), tuple(node.output)
     return Call(
-        Operation("", drawn.operator, "", *names, plain, {}, node),
+        Operation("", drawn.operator, "", *names, plain, {}, [node]),
         tuple(inputs),
         drawn.version,
     )

@@ -317,7 +317,7 @@ def wrong_of(case: Case) -> Iterator[str]:
     """Yield "" or what is wrong, of each size of each output of each run."""
     node = node_of_case(case)
     operation = Operation(
-        "", case[1], case[0], tuple(node.input), tuple(node.output), case[3], {}, node
+        "", case[1], case[0], tuple(node.input), tuple(node.output), case[3], {}, [node]
     )
     for run in runs_of_case(case):
         for is_open in (False, True):
@@ -474,7 +474,7 @@ def test_the_sizes_of_a_product_with_quantized_weights_are_those_of_its_runs(
 
 def test_the_type_of_a_quantized_gather_is_open_where_it_is_not_known() -> None:
     node, _ = quantized(INT4, 4, (4, 32), (0, 1))
-    operation = Operation("", node.op_type, node.domain, (), ("y",), {}, {}, node)
+    operation = Operation("", node.op_type, node.domain, (), ("y",), {}, {}, [node])
     call = Call(
         operation,
         (unknown("INT4", None), unknown("INT64", (1,)), unknown("FLOAT", (4, 2))),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import onnx
 import pytest
@@ -12,16 +15,22 @@ from folders import MODELS
 from google.protobuf.message import DecodeError
 from messages import message_of
 from onnx import helper
+from rings import but_slow
 
 from onnxgather.core.errors import OnnxGatherError
-from onnxgather.core.model import values, wire
+from onnxgather.core.model import network, values, wire
 from onnxgather.core.model.network import read_network
 from onnxgather.core.model.values import load_model, serialized_pieces
 from onnxgather.core.model.wire import (
     digest_of_file,
+    has_more_nodes,
     parsed_in_pieces,
+    parsed_without_weights,
     pieces_of,
+    whole_model,
+    whole_tensor,
     without_weights,
+    written_size,
 )
 
 PEAK = """
@@ -275,23 +284,346 @@ def test_a_sparse_file_of_many_pieces_is_read_where_it_has_bytes(
     assert len(digests) == 4
 
 
-@pytest.mark.slow  # it writes models of 200 MB
-@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-@pytest.mark.parametrize(
-    ("more", "times"), [(["audit"], 1.3), (["harden", "-o", "out.onnx"], 1.5)]
-)
-@pytest.mark.parametrize("count", [10, 200])
-def test_memory_holds_a_large_model_few_times(
-    tmp_path: Path, more: list[str], times: float, count: int
+def field(number: int, content: bytes) -> bytes:
+    """Return a field with a length, as protobuf writes it."""
+    size = len(content)
+    length = bytearray()
+    while size >= 0x80:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    length.append(size)
+    return bytes([number * 8 + 2, *length]) + content
+
+
+def light(
+    path: Path, content: bytes
+) -> tuple[onnx.ModelProto, Mapping[str, wire.Weight]]:
+    """Write a file, and read it without its large constants."""
+    path.write_bytes(content)
+    with open(path, "rb") as stream:
+        return parsed_without_weights(stream, str(path))
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_model_that_is_read_without_weights_is_written_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    expected = onnx.ModelProto.FromString(CONTENTS[name])
+    content = expected.SerializeToString(deterministic=True)
+    model, weights = light(tmp_path / "m.onnx", CONTENTS[name])
+    assert b"".join(pieces_of(model, weights)) == content
+    assert written_size(model, weights) == len(content)
+    assert whole_model(model, weights) == expected
+    for tensor in model.graph.initializer:
+        if tensor.name in weights:
+            assert not tensor.raw_data
+    # A copy of it is written with the same constants.
+    copy, same_weights = without_weights(model, weights)
+    assert b"".join(pieces_of(copy, same_weights)) == content
+
+
+FLOATS = helper.make_tensor("w", onnx.TensorProto.FLOAT, [100], [1.5] * 100)
+DOUBLES = helper.make_tensor("w", onnx.TensorProto.DOUBLE, [100], [1.5] * 100)
+NUMBERS = helper.make_tensor("w", onnx.TensorProto.INT64, [100], [7] * 100)
+RAW = helper.make_tensor("w", onnx.TensorProto.UINT8, [100], bytes(100), raw=True)
+
+
+def changed(tensor: onnx.TensorProto, **fields: Any) -> onnx.TensorProto:
+    """Return a tensor with other fields."""
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    copy.MergeFrom(onnx.TensorProto(**fields))
+    return copy
+
+
+BESIDE = onnx.StringStringEntryProto(key="location", value="data")
+OF_FILES = {
+    "raw data": (RAW, True),
+    "floats": (FLOATS, True),
+    "doubles": (DOUBLES, True),
+    # Their bytes may be others where protobuf writes them.
+    "integers": (NUMBERS, False),
+    "floats of another type": (changed(FLOATS, data_type=10), False),
+    "raw data beside floats": (changed(FLOATS, raw_data=b"abcd"), False),
+    "raw data beside external data": (
+        changed(RAW, external_data=[BESIDE], data_location=1),
+        False,
+    ),
+    "a long text": (changed(RAW, doc_string="x" * 100), False),
+    "a long text alone": (
+        onnx.TensorProto(name="w", data_type=2, doc_string="x" * 100),
+        False,
+    ),
+}
+"""Constants, and whether a file alone has their elements."""
+
+
+@pytest.mark.parametrize("name", OF_FILES)
+def test_elements_stay_in_the_file_where_nothing_else_can_be_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    tensor, stays = OF_FILES[name]
+    whole = model_with(10)
+    whole.graph.initializer.append(tensor)
+    content = whole.SerializeToString(deterministic=True)
+    model, weights = light(tmp_path / "m.onnx", content)
+    assert [*weights] == (["w"] if stays else [])
+    assert b"".join(pieces_of(model, weights)) == content
+    if stays:
+        assert whole_tensor(weights["w"]) == tensor
+
+
+def test_the_last_of_two_data_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    twice = RAW.SerializeToString() + field(9, b"2" * 100)
+    graph = field(7, field(5, twice))
+    content = model_with(10).SerializeToString() + graph
+    model, weights = light(tmp_path / "m.onnx", content)
+    assert not weights
+    assert model.graph.initializer[-1].raw_data == b"2" * 100
+
+
+def test_two_constants_of_one_name_are_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    whole = model_with(10)
+    whole.graph.initializer.extend([RAW, FLOATS])
+    model, weights = light(tmp_path / "m.onnx", whole.SerializeToString())
+    assert not weights
+    assert model == whole
+
+
+def test_a_file_that_is_changed_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    path = tmp_path / "m.onnx"
+    content = model_with(100, 60).SerializeToString()
+    model, weights = light(path, content)
+    refusal = f"{path}: the file must stay as it is while it is read"
+    path.write_bytes(content + b"\x12\x01x")
+    assert message_of(OnnxGatherError, list, pieces_of(model, weights)) == refusal
+    path.unlink()
+    assert message_of(OnnxGatherError, whole_tensor, weights["data"]) == refusal
+
+
+def test_a_file_that_is_changed_during_the_reading_of_a_constant_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    path = tmp_path / "m.onnx"
+    content = model_with(100).SerializeToString()
+    _, weights = light(path, content)
+    between = vars(wire)["_between"]
+
+    def change(stream: BinaryIO, start: int, end: int) -> bytes:
+        path.write_bytes(content[:20])
+        return between(stream, start, end)
+
+    monkeypatch.setattr(wire, "_between", change)
+    assert message_of(OnnxGatherError, whole_tensor, weights["data"]) == (
+        f"{path}: the file must stay as it is while it is read"
+    )
+
+
+def test_a_file_that_is_changed_while_constants_are_searched_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    path = tmp_path / "m.onnx"
+    content = model_with(100).SerializeToString()
+    places = vars(wire)["_places"]
+
+    def change(stream: BinaryIO, start: int, end: int) -> Iterator[Any]:
+        found = [*places(stream, start, end)]
+        path.write_bytes(b"x" + content)
+        path.write_bytes(content + b"\x12\x01x")
+        return iter(found)
+
+    monkeypatch.setattr(wire, "_places", change)
+    _, weights = light(path, content)
+    assert message_of(OnnxGatherError, whole_tensor, weights["data"]) == (
+        f"{path}: the file must stay as it is while it is read"
+    )
+
+
+def longer(head: bytes, more: int) -> bytes:
+    """Return the bytes of a number with so many more, which change nothing."""
+    *before, last = head
+    return bytes([*before, last | 0x80, *[0x80] * (more - 1), 0])
+
+
+@pytest.mark.parametrize("more", [1, 4, 5])
+@pytest.mark.parametrize("part", ["number", "length"])
+def test_a_head_is_as_long_as_protobuf_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, more: int
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    raw_data = RAW.SerializeToString()
+    head = field(9, bytes(100))[:2]
+    number = head[:1]
+    length = head[1:]
+    if part == "number":
+        number = longer(number, more)
+    else:
+        length = longer(length, more)
+    assert raw_data.count(head) == 1
+    content = field(7, field(5, raw_data.replace(head, number + length)))
+    try:
+        expected = onnx.ModelProto.FromString(content)
+    except DecodeError:
+        assert more == 5
+        message_of(DecodeError, light, tmp_path / "m.onnx", content)
+        return
+    model, weights = light(tmp_path / "m.onnx", content)
+    assert whole_model(model, weights) == expected
+    assert [*weights] == ["w"]
+
+
+def test_a_graph_that_is_in_two_fields_is_read_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    whole = model_with(10, 100)
+    constant = field(7, field(5, RAW.SerializeToString()))
+    content = constant + whole.SerializeToString()
+    model, weights = light(tmp_path / "m.onnx", content)
+    assert [*weights] == ["w", "w1"]
+    assert whole_model(model, weights) == onnx.ModelProto.FromString(content)
+
+
+def test_nodes_in_more_bodies_than_protobuf_reads_are_not_counted(
+    tmp_path: Path,
+) -> None:
+    node = helper.make_node("Identity", ["x"], ["y"]).SerializeToString()
+    for _ in range(2000):
+        node = field(5, field(6, field(1, node)))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(field(7, field(1, node)))
+    with open(path, "rb") as stream:
+        assert has_more_nodes(stream, 10)
+        assert not has_more_nodes(stream, 1000)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such pipes")
+def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    os.mkfifo(path)
+    assert message_of(OnnxGatherError, read_network, str(path)) == (
+        f"{path}: must be a file, not a folder or a device"
+    )
+
+
+def nested_nodes(count: int) -> onnx.ModelProto:
+    """Return a model with an If, and so many nodes in its bodies and in a function."""
+    model = model_with(10)
+    node = helper.make_node("Identity", ["data"], ["u"])
+    in_body = helper.make_graph([node] * (count // 2), "body", [], [])
+    whole_if = helper.make_node(
+        "If", ["c"], ["z"], then_branch=in_body, else_branch=in_body
+    )
+    model.graph.node.append(whole_if)
+    opset = helper.make_opsetid("", 17)
+    rest = [node] * (count - 2 * (count // 2))
+    model.functions.append(helper.make_function("f", "F", [], [], rest, [opset]))
+    return model
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 299])
+def test_nodes_are_counted_at_any_depth(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(nested_nodes(count).SerializeToString())
+    nodes = count + 2  # the Gather and the If too
+    with open(path, "rb") as stream:
+        assert has_more_nodes(stream, nodes - 1)
+        assert not has_more_nodes(stream, nodes)
+
+
+def test_a_model_of_too_many_nodes_is_refused_before_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "MOST_NODES", 20)
+
+    def load(path: str) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(network, "load_light", load)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(nested_nodes(19).SerializeToString())
+    assert message_of(OnnxGatherError, read_network, str(path)) == (
+        f"{path}: the model must have at most 20 nodes, got more"
+    )
+
+
+def peak_of(folder: Path, code: int, *words: str) -> int:
+    """Return the most bytes of memory that a command had, which ends with a code."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return 1024 * int(done.stdout.splitlines()[-1])
+
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+
+
+@ON_LINUX
+@pytest.mark.parametrize("command", ["audit", "harden"])
+@pytest.mark.parametrize(
+    ("size", "count", "times"),
+    but_slow(
+        [(2 * 10**8, 1, 0.3), (2 * 10**8, 200, 0.3)],
+        [
+            # An audit reads integers of so few bytes, as they may be indices.
+            (6 * 10**7, 1, 1.5),
+            (2 * 10**8, 1, 0.3),
+            (2 * 10**8, 200, 0.3),
+        ],
+    ),
+)
+def test_memory_does_not_hold_a_large_model(
+    tmp_path: Path, command: str, size: int, count: int, times: float
+) -> None:
+    options = ["-o", "out.onnx"] if command == "harden" else []
     peaks: list[int] = []
-    for size in (1000, 2 * 10**8 // count):
-        path = tmp_path / f"{size}.onnx"
-        path.write_bytes(model_with(*[size] * count).SerializeToString())
-        command, *options = more
-        words = [sys.executable, "-c", PEAK, command, str(path), *options]
-        done = subprocess.run(
-            words, capture_output=True, text=True, cwd=tmp_path, check=True
+    for whole in (1000, size):
+        path = tmp_path / f"{whole}.onnx"
+        with open(path, "wb") as stream:
+            model = model_with(*[whole // count] * count)
+            stream.writelines(pieces_of(model))
+        peaks.append(peak_of(tmp_path, 0, command, str(path), *options))
+    assert peaks[1] - peaks[0] < times * size
+
+
+@ON_LINUX
+def test_memory_holds_no_nodes_of_a_model_that_has_too_many(tmp_path: Path) -> None:
+    node = helper.make_node("Identity", ["x"], ["y"]).SerializeToString()
+    graph = field(1, node) * 1_000_000
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"\x08\x08" + field(7, graph))
+    assert peak_of(tmp_path, 2, "audit", str(path)) < 100 * 10**6
+
+
+@pytest.mark.slow  # it audits 100,000 nodes
+@ON_LINUX
+def test_memory_holds_a_model_of_many_nodes(tmp_path: Path) -> None:
+    model = model_with(10)
+    del model.graph.node[:]
+    for number in range(100_000):
+        taken = str(number) if number else "ids"
+        model.graph.node.add(
+            op_type="Identity", input=[taken], output=[str(number + 1)]
         )
-        peaks.append(int(done.stdout.splitlines()[-1]))
-    assert (peaks[1] - peaks[0]) * 1024 < times * 2 * 10**8
+    model.graph.output[0].name = "100000"
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert peak_of(tmp_path, 0, "audit", str(path)) < 150 * 10**6
