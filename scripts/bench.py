@@ -132,13 +132,22 @@ def by_hand(given: Given) -> Run:
 
 
 def by_node(on_ours: bool, given: Given) -> Run:
-    """Return the node alone, on onnxgather's provider or the CPU's."""
+    """Return the node alone, on onnxgather's provider or the CPU's.
+
+    Raises:
+        AssertionError: The provider does not take the node.
+    """
     workload = given.workload
     shapes = workload.data, workload.indices, workload.output
     options = options_of(given)
     if on_ours:
+        og.provider_report(reset=True)
         og.add_provider(options, "clamp")
-    return bound(workload.bare_model(), options, given, shapes)
+    run = bound(workload.bare_model(), options, given, shapes)
+    run()
+    taken = any(row.runs for row in og.provider_report())
+    assert taken or not on_ours, f"workload {workload.name}: the CPU ran the node"
+    return run
 
 
 def options_of(given: Given) -> Any:

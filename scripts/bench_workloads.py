@@ -109,7 +109,13 @@ class Workload:
 
     def bare_model(self) -> onnx.ModelProto:
         """Return the model of the gather alone; its indices are INT64 and dense."""
-        return self._model("bare", "", "indices")
+        model = self._model("bare", "", "indices")
+        # onnxgather's provider takes a GatherElements only where its rank is known.
+        sizes = self.data, self.indices
+        for value, shape in zip(model.graph.input, sizes, strict=True):
+            for size in shape:
+                value.type.tensor_type.shape.dim.add(dim_value=size)
+        return model
 
     def model(self) -> onnx.ModelProto:
         """Return the model that a user writes: INT64, Max, Min, Expand, the gather."""

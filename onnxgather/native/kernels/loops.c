@@ -199,16 +199,36 @@ static void take_row(struct run *run) {
     else run->loops[0] = (struct loop){1, 0, 0, run->width};
 }
 
+/* Whether the innermost loop can be copied straight from its indices: it has short rows, packed
+   indices and packed rows. */
+static int innermost_fuses(const struct run *run) {
+    const struct gather *g = run->gather;
+    const struct loop *last = &run->loops[run->count - 1];
+    if (run->width * g->element_size > SHORT_ROW_BYTES) return 0;
+    if (last->output != run->width || last->index != g->tuple_size) return 0;
+    if (g->tuple_size > 2) return 0;
+    return g->tuple_size == 1 || (g->tuple_stride == 1 && !last->data);
+}
+
+/* Whether each loop around the innermost one has indices of its own at each step. */
+static int repeats_none(const struct run *run) {
+    for (int k = 0; k < run->count - 1; k++)
+        if (!run->loops[k].index) return 0;
+    return 1;
+}
+
 /* Make a tile of the innermost loops. If a loop is split for it, `rest` is what is left over of
    that loop, and the number of that loop is returned; else -1. */
 static int make_tile(struct run *run, struct loop *rest) {
     uint64_t rows = 1;
+    /* Case: in a tile of several loops, indices that are used once would take two passes. */
+    const int is_line = repeats_none(run) && innermost_fuses(run);
     for (int k = run->count - 1; k >= 0; k--) {
         struct loop *loop = &run->loops[k];
         const uint64_t fits = TILE_ROWS / rows;
         const int is_innermost = k == run->count - 1;
         if (!is_innermost &&
-            (rows >= FEW_TILE_ROWS || loop->output != loop[1].size * loop[1].output))
+            (is_line || rows >= FEW_TILE_ROWS || loop->output != loop[1].size * loop[1].output))
             break;
         rows *= loop->size < fits ? loop->size : fits;
         run->rows = (uint32_t)rows;
@@ -334,16 +354,9 @@ static int fuse_tile(const struct run *run, struct rows *rows, struct position a
     return copy_fused(axes, g->tuple_size, g->index_type, rows);
 }
 
-/* Whether tiles can be fused: short rows whose offsets are used once, in one loop of packed indices
-   and packed rows. */
+/* Whether tiles can be fused: rows whose offsets are used once, in one loop that can. */
 static int fuses(const struct run *run, int repeats) {
-    const struct gather *g = run->gather;
-    const struct loop *last = &run->loops[run->count - 1];
-    if (repeats || run->width * g->element_size > SHORT_ROW_BYTES) return 0;
-    if (run->tile != run->count - 1) return 0;
-    if (last->output != run->width || last->index != g->tuple_size) return 0;
-    if (g->tuple_size > 2) return 0;
-    return g->tuple_size == 1 || (g->tuple_stride == 1 && !last->data);
+    return !repeats && run->tile == run->count - 1 && innermost_fuses(run);
 }
 
 /* How many elements of the data the indices of one row can lead to, from the first to the last. */
