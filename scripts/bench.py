@@ -503,7 +503,8 @@ def page(folder: Path) -> str:
                 share = ours / row[fastest]
                 cells = f"{ours:,} us | {plain:.2f} | {share:.2f} {fastest}"
                 lines.append(f"| {name} | {titles[name]} | {cells} |")
-    return "\n".join(lines) + "\n"
+        lines.append("")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from onnxgather.core.public import public
 
 T = TypeVar("T")
 
-THREADED_NANOSECONDS = 100_000
+THREADED_NANOSECONDS = 50_000
 """The least time that is worth threads.
 
 A thread that waits wakes in 5 to 20 us, and two wait for one another; "Threads of
