@@ -357,7 +357,8 @@ run_on = name_option(
     type=provider,
     shell_complete=_completing(*PROVIDERS, *WEB_PROVIDERS),
     help=(
-        f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings."
+        f"{NAMES}; {DIRECTML_DLL} is DirectML itself, with the program's own bindings;"
+        " onnxgather runs ONNX models that onnxgather wrote, and no other program."
     ),
 )
 allow_outside = flag(

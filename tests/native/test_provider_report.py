@@ -23,7 +23,7 @@ from sanitize import NATIVE
 
 import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.execution import runtime
+from onnxgather.core.execution import kernels, runtime
 
 DATA = np.arange(3000, dtype=np.float32).reshape(1000, 3)
 MODEL = "report"
@@ -384,7 +384,9 @@ def test_the_library_s_function_cuts_the_text_and_then_resets_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(which("cc") is None, reason="the library is compiled by cc")
-def test_behind_100_000_rows_all_nodes_share_the_row_others(tmp_path: Path) -> None:
+def test_behind_100_000_rows_all_nodes_share_the_row_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library = str(tmp_path / "report.so")
     sources = [str(NATIVE / name) for name in ("report.c", "onnx_node.c")]
     command = ["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-pthread", "-o", library]
@@ -412,6 +414,8 @@ def test_behind_100_000_rows_all_nodes_share_the_row_others(tmp_path: Path) -> N
     last = read[-1]
     assert (last["model"], last["node"], last["runs"]) == ("others", "others", 2)
     assert last["indices"] == 7
+    monkeypatch.setattr(kernels, "operators_library", lambda: library)
+    assert og.provider_report()[-1].policy == "others"
     # A reset drops the rows that no session has: then there is room for others.
     for row in found[:50_000]:
         loaded.report_leave(row)

@@ -5,7 +5,7 @@ Its C code is in native/kernels/provider.c.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -40,8 +40,8 @@ class GatherCounts(Struct, frozen=True):
 
     model: str
     """The name of the model's main graph."""
-    policy: OutOfRange
-    """What an index out of range does."""
+    policy: OutOfRange | Literal["others"]
+    """What an index out of range does; "others" in the row that further nodes share."""
     operator: str
     """Gather, GatherElements or GatherND."""
     node: str
@@ -96,8 +96,8 @@ def add_provider(
             without `providers=`.
         out_of_range: What an index out of range does; see `OutOfRange`. "error" is what
             ONNX says.
-        report: Whether ONNX Runtime logs a warning for each node that meets an index
-            out of range.
+        report: Whether ONNX Runtime logs a warning for a node that meets an index out
+            of range: once until the report is reset, and not under "error".
 
     Raises:
         OnnxGatherError: An argument is not as it must be, or the options have the

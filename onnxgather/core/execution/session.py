@@ -147,10 +147,10 @@ class Session:
     have the types of the descriptor. A model runs as it is: a provider may compute
     otherwise than ONNX says.
 
-    "onnxgather" is a provider that runs the gathers of any model and nothing else, and
-    the CPU runs the rest. It gives an index out of range of each gather the meaning
-    that `out_of_range` names. Its library is registered in the process, as by
-    `add_provider`.
+    "onnxgather" is a provider that runs gathers and nothing else, and the CPU runs the
+    rest, also gathers of texts and of shapes. `out_of_range` is the rule of the gathers
+    on the provider; a model without such a gather is refused. Its library is registered
+    in the process, as by `add_provider`.
 
     Several threads may use a session at once; where the provider allows one call at a
     time, the others wait. In the child of a fork, a session that was made before raises
