@@ -26,7 +26,7 @@ from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.worker import Worker
-from onnxgather.core.execution.providers import PROVIDERS
+from onnxgather.core.execution.providers import find_provider
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, taken, uses
 from onnxgather.core.model.wire import whole_tensor
 
@@ -154,7 +154,9 @@ class _Run:
                 outputs.update(operation.outputs)
             names = [name for name in wanted if name in outputs]
             try:
-                values[count] = self._ask(scope, count, names, fed)
+                seen = self._ask(scope, count, names, fed)
+                values.clear()  # of fewer operations, which need memory
+                values[count] = seen
             except runtime.FailedError as error:
                 reasons[count] = str(error)
             return count in reasons
@@ -189,7 +191,8 @@ class _Run:
         )
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
-            raise ProviderError(PROVIDERS["cpu"].why_not_run(kind, detail))
+            provider = find_provider(session["provider"])
+            raise ProviderError(provider.why_not_run(kind, detail))
         if answer.failure is not None:
             raise runtime.FailedError(answer.failure)
         values: dict[str, Array] = {}

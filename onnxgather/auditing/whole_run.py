@@ -38,6 +38,9 @@ before that of a node in it."""
 _NO_END = "a run under clamp takes too long or too much memory"
 """Why nothing behind the first index out of range is met, though a run starts."""
 
+_CRASH = "a node ends the program that runs the model"
+"""Why nothing is known of what the gathers met."""
+
 _Place = tuple[str, tuple[int, ...], int]
 """An output, as `runtime.append_array` describes it."""
 
@@ -48,7 +51,8 @@ class Answered(Struct):
     not_run: tuple[runtime.NotRunKind, str, Any] | None = None
     refused: str | None = None
     outputs: tuple[str | tuple[_Place | None, ...], ...] = ()
-    rows: list[GatherCounts] = []
+    rows: tuple[int, int] | None = None
+    """The offset and the number of the bytes of what gathers met."""
 
     @property
     def places(self) -> tuple[_Place | None, ...]:
@@ -122,26 +126,32 @@ def run_whole(
     model = whole_model(network.proto, network.weights)
     marked = _marked(model, network)
     try:
-        answer, _ = answer_of(worker, network, model, inputs, under_error, report=True)
+        answer, content = answer_of(
+            worker, network, model, inputs, under_error, report=True
+        )
         # Case: ONNX Runtime refuses the library.
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
             return cpu_run(network, gathers.why_not_run(kind, detail))
-        stop = next((row for row in answer.rows if row.error is not None), None)
+        rows = _rows_of(answer, content)
+        stop = next((row for row in rows if row.error is not None), None)
         if stop is not None:
             run.first_outside = _outside_text(stop, marked)
             try:
-                answer, _ = answer_of(
+                answer, content = answer_of(
                     worker, network, model, inputs, run.session, report=True
                 )
+                rows = _rows_of(answer, content)
             # Case: a loop that an error ends goes on under clamp, or values grow.
             except ProviderError:
                 on_cpu = cpu_run(network, _NO_END)
                 on_cpu.first_outside = run.first_outside
                 return on_cpu
     except runtime.FailedError:  # a node crashes the worker
-        return run
-    for row in answer.rows:
+        on_cpu = cpu_run(network, _CRASH)
+        on_cpu.first_outside = run.first_outside
+        return on_cpu
+    for row in rows:
         _, operation = _gather_of(row, marked)
         if operation is None:
             run.added.append(row)
@@ -196,6 +206,16 @@ def answer_of(
             rule = f"{network.path}: the model must run with the given inputs"
             raise ProviderError(f"{rule}, but {error}") from None
         raise runtime.FailedError(str(error)) from None
+
+
+def _rows_of(answer: Answered, content: bytes) -> list[GatherCounts]:
+    """Return what gathers met; nothing of a model that does not open."""
+    if answer.rows is None:
+        return []
+    offset, count = answer.rows
+    return msgspec.json.decode(
+        content[offset : offset + count], type=list[GatherCounts]
+    )
 
 
 def _read(header: bytes, blobs: bytes) -> tuple[Answered, bytes]:

@@ -36,8 +36,8 @@ static void *count_runs(void *unused) {
     for (unsigned long long k = 0; k < runs_of_thread; k++) {
         const struct outside outside = {
             .count = 2, .least = -9, .largest = 7, .index = 7, .axis_size = 3, .rank = 0};
-        report_run(rows[k % ROWS], 5);
-        if (k % 4 == 0) report_outside(rows[k % ROWS], &outside, "a sentence", 0);
+        if (k % 4) report_run(rows[k % ROWS], 5);
+        else report_outside(rows[k % ROWS], 5, &outside, "a sentence", 0);
         if (k % 100 == 0) {
             report_leave(rows[0]);
             rows[0] = row_of_number(0);

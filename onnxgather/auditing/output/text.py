@@ -827,11 +827,14 @@ def _wrong_index(index_range: IndexRange) -> str:
         source = "a constant"
     elif index_range.met is not None and index_range.met.under_clamp:
         source = "by the given inputs under clamp"
-    size = index_range.size[wrong_index.coordinate] or 0
-    # Of some inputs, such as a length, a negative number does not count from the end.
-    rule = f"not from {wrong_index.low} to {size - 1}"
-    if wrong_index.low < 0:
+    size = index_range.size[wrong_index.coordinate]
+    if size is None:
+        rule = "out of the range of its axis"
+    elif wrong_index.low < 0:
         rule = f"on an axis of {size}"
+    # Of some inputs, such as a length, a negative number does not count from the end.
+    else:
+        rule = f"not from {wrong_index.low} to {size - 1}"
     more = ""
     if wrong_index.count > 1:
         more = f"; {wrong_index.count:,} indices are out of range"

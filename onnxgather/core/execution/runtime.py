@@ -49,6 +49,8 @@ DIRECTML = "DmlExecutionProvider"
 WEBGPU = "WebGpuExecutionProvider"
 GATHERS = "OnnxGatherExecutionProvider"
 """onnxgather's own provider, which runs nothing but gathers."""
+NO_GATHER = "none is a gather that it runs"
+"""Of "folded" of `NotRunKind`, on that provider."""
 VIRTUAL = ".virtual"
 """The end of a name under which a plugin library may offer virtual devices."""
 
@@ -92,7 +94,6 @@ _NO_PREPACKING = "session.disable_prepacking"
 _WEIGHTS = "session.optimized_model_external_initializers_file_name"
 _LEAST_WEIGHT = "session.optimized_model_external_initializers_min_size_in_bytes"
 _ASSIGNMENT = "get_provider_graph_assignment_info"
-_REGISTER = "register_execution_provider_library"
 
 
 NotRunKind = Literal[
@@ -343,6 +344,13 @@ def _proved(
     return tuple(nodes)
 
 
+def _takes_plugins(runtime: Any) -> bool:
+    """Return whether an ONNX Runtime takes onnxgather's own provider."""
+    numbers = re.findall(r"\d+", runtime.__version__)[:2]
+    is_new = tuple(map(int, numbers)) >= _OLDEST_FOR_GATHERS
+    return is_new and hasattr(runtime, "register_execution_provider_library")
+
+
 def onnxruntime_with(
     provider: str, library: str | None = None, device: str | None = None
 ) -> Any:
@@ -367,6 +375,8 @@ def onnxruntime_with(
         available: list[str] = runtime.get_available_providers()
         if provider not in available:
             raise NotRunError("absent", ", ".join(available))
+    elif provider == GATHERS and not _takes_plugins(runtime):
+        raise NotRunError("before-plugins", runtime.__version__)
     elif not _plugin_devices(runtime, provider):
         try:
             runtime.register_execution_provider_library(provider, library)
@@ -397,8 +407,7 @@ def add_gather_provider(
         OptionsError: `options` are no SessionOptions, or have the provider.
     """
     runtime = onnxruntime_with(CPU)
-    numbers = re.findall(r"\d+", runtime.__version__)[:2]
-    if tuple(map(int, numbers)) < _OLDEST_FOR_GATHERS:
+    if not _takes_plugins(runtime):
         raise NotRunError("before-plugins", runtime.__version__)
     if not isinstance(options, runtime.SessionOptions):
         rule = "must be an onnxruntime.SessionOptions"
@@ -477,7 +486,7 @@ def environment() -> dict[str, Any]:
         versions["onnxruntime"] = runtime.__version__
         offers["providers"] = runtime.get_available_providers()
         offers["records_nodes"] = hasattr(runtime.InferenceSession, _ASSIGNMENT)
-        offers["takes_plugins"] = hasattr(runtime, _REGISTER)
+        offers["takes_plugins"] = _takes_plugins(runtime)
         offers["devices"] = _devices_by_provider(runtime)
         offers["provider_versions"] = {
             device.ep_name: device.ep_metadata["version"]
@@ -572,6 +581,9 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     except RefusedError as error:
         return {"refused": str(error)}, b""
     every = bool(request.get("every"))
+    # Case: the CPU provider runs all nodes, which only the whole outputs do not mind.
+    if not opened.assignment and not every:
+        return {"not_run": ("folded", NO_GATHER, None)}, b""
     reported = setup.library if request.get("report") else None
     if reported is not None:
         provider_rows(reported, reset=True)
@@ -583,8 +595,11 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     names = [name for name, _ in opened.assignment]
     nodes = [operator for _, operator in opened.assignment]
     answered = {"names": names, "nodes": nodes, "outputs": outputs}
+    # The JSON of an answer is short, and a model may have many gathers.
     if reported is not None:
-        answered["rows"] = provider_rows(reported)
+        rows = json.dumps(provider_rows(reported)).encode()
+        answered["rows"] = [len(content), len(rows)]
+        content += rows
     return answered, bytes(content)
 
 

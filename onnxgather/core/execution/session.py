@@ -271,7 +271,7 @@ class Session:
             self._opened = opening()
             # Case: the CPU provider runs all nodes of a model.
             if not self._opened.assignment:
-                raise NotRunError("folded", "none is a gather that it runs")
+                raise NotRunError("folded", runtime.NO_GATHER)
         except Exception as error:
             raise self._why_it_failed(error) from error
         self._made_in = self._process()
@@ -504,7 +504,8 @@ class Session:
 
 
 _REFUSED_INDEX = re.compile(
-    r"Gather(Elements|ND)? '.*': IndicesTensor\[[0-9,]*\] must be in .*, got -?[0-9]+$"
+    r"Gather(Elements|ND)? '.*': IndicesTensor(\[[0-9,]+\])? must be in .*"
+    r", got -?[0-9]+$"
 )
 """The end of the message of onnxgather's provider where a gather refuses an index."""
 

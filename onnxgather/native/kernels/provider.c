@@ -121,17 +121,21 @@ static void warn(const struct kernel *kernel, const char *sentence) {
     succeeds(kernel->api, status);
 }
 
-/* Report the indices of a run that are out of range. Under "error" the run fails if there are. */
+/* Report a run, and its indices that are out of range. Under "error" the run fails if there are. */
 static OrtStatus *report_indices(const struct kernel *kernel, const struct onnx_node *node,
                                  const struct run *run) {
     struct outside outside;
     onnx_node_outside(node, run->gather, run->indices, &outside);
-    if (!outside.count) return NULL;
+    if (!outside.count) {
+        report_run(kernel->row, run->gather->index_count);
+        return NULL;
+    }
     char *sentence = sentence_of(kernel, &outside);
     if (!sentence) return refuse(kernel->api, "no memory for a message");
     const int is_error = run->gather->policy == GATHER_ERROR;
     const int warns = kernel->provider->warns && !is_error;
-    const int is_due = report_outside(kernel->row, &outside, sentence, warns);
+    const int is_due = report_outside(kernel->row, run->gather->index_count, &outside, sentence,
+                                      warns);
     OrtStatus *status = NULL;
     if (is_error) status = refuse(kernel->api, "%s", sentence);
     else if (is_due) warn(kernel, sentence);
@@ -156,7 +160,10 @@ static OrtStatus *run_loops(const struct kernel *kernel, const struct onnx_node 
     enum gather_end end;
     const size_t parts = parts_on_cores(run->gather, kernel->cores);
     TRY(run_parts(kernel->api, context, run, parts, &end));
-    if (end == GATHER_RAN) return NULL;
+    if (end == GATHER_RAN) {
+        report_run(kernel->row, run->gather->index_count);
+        return NULL;
+    }
     TRY(report_indices(kernel, node, run));
     /* Case: another thread has changed the indices meanwhile, so that none is out of range now. */
     if (end == GATHER_STOPPED) return refuse_run(kernel, "IndicesTensor must not change in a run");
@@ -187,7 +194,6 @@ static OrtStatus *ORT_CALL compute(OrtKernelImpl *self, OrtKernelContext *contex
     TRY(ORT(api, GetTensorMutableData)((OrtValue *)data, &run.data));
     TRY(ORT(api, GetTensorMutableData)((OrtValue *)indices, &run.indices));
     TRY(ORT(api, GetTensorMutableData)(output, &run.output));
-    report_run(kernel->row, gather.index_count);
     if (!gather.loop_count) return run_empty(kernel, &node, &run);
     return run_loops(kernel, &node, &run, context);
 }

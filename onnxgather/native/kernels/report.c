@@ -141,9 +141,10 @@ void report_run(struct row *row, uint64_t indices) {
     atomic_fetch_add_explicit(&row->indices, indices, memory_order_relaxed);
 }
 
-int report_outside(struct row *row, const struct outside *outside, const char *sentence,
-                   int warns) {
-    LOCK(&rows_lock);
+int report_outside(struct row *row, uint64_t indices, const struct outside *outside,
+                   const char *sentence, int warns) {
+    LOCK(&rows_lock); /* so that a reset finds all of the run, or nothing */
+    report_run(row, indices);
     struct outside *all = &row->outside;
     const int is_due = warns && !row->has_warned;
     if (is_due) row->has_warned = 1;

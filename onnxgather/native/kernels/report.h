@@ -16,12 +16,13 @@ struct row *report_row(const struct row_names *names);
 /* Give a row back, for one session less. */
 void report_leave(struct row *row);
 
-/* Count a run, and its indices. Threads never wait here. */
+/* Count a run in range, and its indices. Threads never wait here. */
 void report_run(struct row *row, uint64_t indices);
 
-/* Count the indices of a run that are out of range. The row keeps the sentence about its first one.
-   Returns whether to warn: `warns` says whether the session does, and no other session has warned
-   for the row since the last reset. */
-int report_outside(struct row *row, const struct outside *outside, const char *sentence, int warns);
+/* Count a run, its indices, and those of them that are out of range. The row keeps the sentence
+   about its first one. Returns whether to warn: `warns` says whether the session does, and no other
+   session has warned for the row since the last reset. */
+int report_outside(struct row *row, uint64_t indices, const struct outside *outside,
+                   const char *sentence, int warns);
 
 #endif

@@ -289,6 +289,24 @@ def test_a_file_with_a_gather_on_the_cpu_does_not_count(started: Started) -> Non
     assert started.state_of(case) == f"NOT-RUN: {reason}"
 
 
+def test_a_file_whose_gathers_are_all_on_the_cpu_does_not_count(
+    started: Started,
+) -> None:
+    text = """(float[n] data, int64[1] index) => (int64[1] output) {
+        sizes = Shape(data)
+        output = Gather(sizes, index)
+    }"""
+    content = written(text).SerializeToString()
+    node = GatherNode("Gather", {"axis": 0}, (1,))
+    data = np.ones(4, np.float32)
+    model = FileModel(content, ("data", "index"), "output", "portable")
+    case = NodeCase("file", node, data, np.array([0]), model=model)
+    assert started.state_of(case) == (
+        "NOT-RUN: OnnxGatherExecutionProvider must run a node, but none is a gather that"
+        " it runs"
+    )
+
+
 def test_a_policy_of_the_lane_is_refused() -> None:
     options = {LANE: {"out_of_range": "clamp"}}
     message = message_of(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from command_line import error_of, write_json
 from messages import message_of
@@ -71,6 +72,25 @@ def test_without_a_policy_an_index_out_of_range_is_an_error(
     session = opened(policy)
     assert message_of(og.IndexOutOfRangeError, rows, session) == REFUSED
     assert rows(session, np.array([-1])) == [[20, 20]]
+
+
+def test_a_scalar_index_out_of_range_is_the_same_error() -> None:
+    model = written("""(float[3, 2] data, int64 index) => (float[2] output) {
+        [tokens] output = Gather(data, index)
+    }""")
+    session = opened(model=model)
+    refused = message_of(og.IndexOutOfRangeError, rows, session, np.array(4))
+    assert refused == "Gather 'tokens': IndicesTensor must be in [-3, 3), got 4"
+
+
+def test_the_provider_has_the_version_of_the_package() -> None:
+    opened()
+    runtime: Any = onnxruntime
+    devices = runtime.get_ep_devices()
+    versions = {
+        each.ep_metadata["version"] for each in devices if each.ep_name == PROVIDER
+    }
+    assert versions == {og.__version__}
 
 
 def test_the_assignment_names_the_gathers_alone() -> None:
