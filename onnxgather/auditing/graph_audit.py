@@ -501,6 +501,10 @@ def _put_broken(
         record = gathers.get(key)
         if record is None or record.range.state != "proved":
             continue
+        # Case: of an operator such as OneHot no index is out of range.
+        row = operator_of(operation)
+        if row is None or row.hardened == "nothing":
+            continue
         found = _found_in_run(bounds, captured, contract, scope, operation)
         if found is not None:
             index_range = replace(

@@ -267,10 +267,11 @@ run           the run reached 2 gathers: 2 had an index out of range
 
 
 @built
-def test_an_index_out_of_range_that_a_given_range_denies_has_a_line() -> None:
+def test_an_index_out_of_range_that_a_given_range_denies_is_out_of_range() -> None:
     path = embedding(TOKENS)
     told = outcome(f"audit {path} --range ids=0:3 --inputs {npz(ids=[[0, 7]])}")[1]
-    assert "met 1 index out of range of 2, in 1 run: 7\n" in told
+    line = "indices[0,1] is 7, by the given inputs, on an axis of 4\n"
+    assert f"OUT OF RANGE  tokens (Gather, main graph): {line}" in told
 
 
 @pytest.mark.parametrize(

@@ -289,10 +289,15 @@ main(sys.argv[2:], prog_name="onnxgather")
 )
 @pytest.mark.parametrize("room", [60, 150])
 def test_too_little_memory_is_one_sentence(room: int) -> None:
-    """For a file of 100 MB, and for the message that it holds."""
+    """For a file of 100 MB, and for the message that it holds.
+
+    The elements are those of a node, as those of the graph stay in the file.
+    """
     table = onnx.TensorProto(name="table", data_type=1, dims=[25 * 2**20])
     table.raw_data = bytes(100 * 2**20)
-    model = written("(int64[2] ids) => (rows) { rows = Gather(table, ids) }", table)
+    model = written("(int64[2] ids) => (rows) { rows = Gather(table, ids) }")
+    node = onnx.helper.make_node("Constant", [], ["table"], value=table)
+    model.graph.node.insert(0, node)
     Path("m.onnx").write_bytes(model.SerializeToString())
     line = f"{room} harden m.onnx -o out.onnx"
     command = [sys.executable, "-c", LIMITED, *line.split()]

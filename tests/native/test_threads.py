@@ -77,7 +77,6 @@ MISTAKES: list[Change] = [
     ("pool.workers = 0;\n    pool.forks++;", "pool.forks++;"),
     ("WAKE_ALL(&pool.work);\n    UNLOCK", "UNLOCK"),
     ("if (call && !call->running) WAKE_ALL(&pool.end);", ""),
-    ("for (size_t k = 1; k < threads; k++) WAKE(&pool.work);", ""),
     ("call->running--;", ""),
     ("call->fine &= end != GATHER_STOPPED;", ""),
     ("call->next == call->count ||", ""),

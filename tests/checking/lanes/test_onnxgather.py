@@ -302,8 +302,8 @@ def test_a_file_whose_gathers_are_all_on_the_cpu_does_not_count(
     model = FileModel(content, ("data", "index"), "output", "portable")
     case = NodeCase("file", node, data, np.array([0]), model=model)
     assert started.state_of(case) == (
-        "NOT-RUN: OnnxGatherExecutionProvider must run a node, but none is a gather that"
-        " it runs"
+        "NOT-RUN: OnnxGatherExecutionProvider must run a node, but none is a gather"
+        " that it runs"
     )
 
 
