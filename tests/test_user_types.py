@@ -107,7 +107,7 @@ def test_a_type_checker_sees_the_type_of_each_public_name(
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     command = [sys.executable, "-m", name, *arguments, "program.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    wrong = re.findall(r"program\.py:(\d+).* error: ", done.stdout)
+    wrong = re.findall(r"program\.py:(\d+)[\d:]*:? (?:- )?error: ", done.stdout)
     assert wrong == [str(WRONG)], done.stdout + done.stderr
     for line, public in enumerate(og.__all__, WRONG + 1):
         found = re.search(told.format(line), done.stdout)
