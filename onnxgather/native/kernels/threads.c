@@ -1,3 +1,6 @@
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* declares sigfillset and pthread_sigmask */
+#endif
 #include "threads.h"
 
 #include <string.h>
