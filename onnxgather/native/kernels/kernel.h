@@ -23,8 +23,8 @@ enum gather_policy gather_policy_of(const char *name);
 enum gather_index_type { GATHER_UINT32, GATHER_UINT64, GATHER_INT32, GATHER_INT64 };
 
 /* A gather: onnxgather/core/loops.py makes these numbers and says what they mean. They may come
-   from a hostile file, so gather_check must have accepted a gather before it is run. Loops are
-   numbered from the outermost; strides and counts are in elements. */
+   from a hostile file, so gather_check must have accepted a gather before it is run, or onnx_node.c
+   must have made it. Loops are numbered from the outermost; strides and counts are in elements. */
 struct gather {
     uint32_t element_size; /* 1, 2, 4 or 8 bytes */
     uint32_t index_type;
