@@ -92,7 +92,9 @@ def _distinct(dtype: Type, size: int, seed: int) -> Array:
     if dtype.name in ONNX_NAMES:
         numbers = _unlike(7, size, seed)
         if not dtype.hasobject:
-            return numbers.astype(np.float32).astype(dtype)
+            # An integer wraps in a type of 4 bits; what a float gives there depends on
+            # the version of ml_dtypes.
+            return numbers.astype(np.int64).astype(dtype)
         texts = [f"{number}" + "é" * (number % 3 * 10) for number in numbers.tolist()]
         return np.array(texts, dtype)
     if dtype.kind != "f":

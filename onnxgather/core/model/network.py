@@ -57,6 +57,7 @@ from onnxgather.core.model.wire import (
     pieces_of,
     whole_tensor,
 )
+from onnxgather.core.model.write import LARGEST_MODEL
 
 MOST_NODES = 300_000
 """The most nodes that a model may have."""
@@ -557,7 +558,7 @@ def _check_node_count(path: str) -> None:
     """Check that the model in a file has not too many nodes, before it is read."""
     has_more = False
     # Case: whoever reads the file next says why it cannot be read. A pipe would wait.
-    if not os.path.isfile(path):
+    if not os.path.isfile(path) or os.path.getsize(path) > LARGEST_MODEL:
         return
     with suppress(OSError, ValueError), open(path, "rb") as stream:
         has_more = has_more_nodes(stream, MOST_NODES)

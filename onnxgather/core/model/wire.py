@@ -395,6 +395,9 @@ def _places(stream: BinaryIO, start: int, end: int) -> Iterator[_Place]:
             first = start
         try:
             number, kind, at = _kind_at(window, start - first)
+            # Case: a long file of zeros, which would be read byte by byte.
+            if number == 0:
+                raise DecodeError
             size, at = _size_at(window, at, kind)
         except IndexError:  # it ends within the head of a field
             raise DecodeError from None
