@@ -79,7 +79,7 @@ def test_the_readme_counts_the_networks_whose_indices_a_wrong_input_takes_out(
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     claim = f"in {exact} of {len(NETWORKS)} networks it can"
     assert claim in page
-    assert f"The {len(NETWORKS)} exported networks of our tests" in page
+    assert f"the {len(NETWORKS)} exported networks in `tests/data/networks.zip`" in page
 
     with zipfile.ZipFile(ZIP) as archive:
         archive.extractall(tmp_path)
