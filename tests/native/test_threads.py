@@ -87,7 +87,8 @@ MISTAKES: list[Change] = [
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_planted_in_the_pool_are_seen(tmp_path: Path, mistake: Change) -> None:
     made = compiled(tmp_path, "-O1", "-w", change=mistake)
-    assert ending(made, 4, 100, 10, seconds=5) != 0
+    # When the threads run decides whether a fork meets a call.
+    assert any(ending(made, 4, 100, 10, seconds=5) for _ in range(20))
 
 
 RACES: list[Change] = [
@@ -104,4 +105,4 @@ RACES: list[Change] = [
 @pytest.mark.parametrize("mistake", RACES)
 def test_races_planted_in_the_pool_are_seen(tmp_path: Path, mistake: Change) -> None:
     made = compiled(tmp_path, "-O1", "-w", "-fsanitize=thread", change=mistake)
-    assert ending(made, 4, 50, 0, seconds=30) != 0
+    assert any(ending(made, 4, 50, 0, seconds=30) for _ in range(20))
