@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from rlcompleter import Completer
 from typing import Any
+from unittest.mock import Mock
 
 import cli_page
 import click
@@ -27,6 +28,7 @@ from runtime_faults import CPU_COMPARES_HALVES
 import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.cli.commands import find_command
+from onnxgather.cli.terminal import Progress
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.options import OPSETS
 from onnxgather.core.programs.program import read_program
@@ -97,6 +99,8 @@ def test_blocks_of_a_page_print_what_the_page_says(
     """
     shutil.copytree(ROOT / "models", tmp_path / "models")
     monkeypatch.chdir(tmp_path)
+    # A slow machine has lines of progress.
+    monkeypatch.setattr(Progress, "show", Mock())
     # Other tests leave rows in the report, of which a process has one.
     if HAS_LIBRARY:
         og.provider_report(reset=True)
