@@ -37,7 +37,7 @@ from onnxgather.core.version import SUMMARY, __version__
 _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
-    "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
+    "audit": ("networks", "Say whether an input can take an index out of range."),
     "certify": ("certify", "Prove models for every index."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("convert", "Write descriptors and programs as ONNX models."),

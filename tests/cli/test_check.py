@@ -431,6 +431,19 @@ class TestStates:
             "none.json: no such file or directory"
         ]
 
+    def test_a_folder_of_models_alone_is_named_by_a_pattern(self) -> None:
+        program("x.json")
+        succeed("convert x.json -o made/x.onnx")
+        assert outcome("check made") == (
+            2,
+            "",
+            (
+                "Error: made: the folder must have a *.json file, got models alone; a"
+                " pattern names them: 'made/*.onnx'\n"
+            ),
+        )
+        succeed("check made/*.onnx")
+
     def test_nothing_to_check_is_a_failure(self) -> None:
         changed(program("x.json"), dispatchables={}, commands=[])
         Path("empty").mkdir()

@@ -133,7 +133,7 @@ Providers and runtimes:
   judge    Compare answers to an export with the reference.
 
 ONNX models:
-  audit    Say what becomes of each gather of an ONNX model.
+  audit    Say whether an input can take an index out of range.
   harden   Keep the indices of an ONNX model in range.
   extract  Take gathers out of an ONNX model, with their data.
 
