@@ -150,7 +150,7 @@ DataType must be one of FLOAT64, FLOAT32, FLOAT16, INT64, INT32, INT16, INT8, UI
 UINT32, UINT16, UINT8, got 5
 
 TensorFlags(5)
-Flags must be a sequence, got 5
+Flags must be NONE or OWNED_BY_DML, got 5
 
 TensorFlags("NO")
 Flags must be NONE or OWNED_BY_DML, got 'NO'

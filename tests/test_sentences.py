@@ -24,6 +24,9 @@ FORBIDDEN = (
     "no longer fails on a bad index, but in ",
     "install onnxgather[",
     "pip install onnxgather",
+    "Say what becomes of each gather",
+    "an ONNX model in which no index that may be out of range is an error",
+    "as its axis may be empty: a copy of it",
 )
 """Each sentence, or of a sentence with numbers the part between them."""
 

@@ -169,7 +169,9 @@ def audit(
     no_negative: bool = False,
     sizes: Mapping[str, tuple[int, int]] | None = None,
 ) -> Audit:
-    """Return what DirectML makes of each gather of a model, and where its indices go.
+    """Return for each gather of a model whether its indices stay in range.
+
+    The audit also says which gathers DirectML's provider refuses.
 
     What the metadata of the model declare of its inputs holds too, but for an input or
     a size of which an argument says something. The `verdict` of the result says whether

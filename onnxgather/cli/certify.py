@@ -16,6 +16,7 @@ from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import say
+from onnxgather.core.checks import listed
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
@@ -119,8 +120,9 @@ def certify_command(**given: Any) -> int:
     A FILE is a program or a descriptor, whose models are made and proved; or an ONNX
     model that onnxgather wrote, which is itself proved; or a folder: all *.json files
     in it and below it; or a pattern in quotes. A descriptor is proved, refuted, which
-    is a finding, or undecided. --out-of-range and --target may come several times. Most
-    proofs need a solver: pip install z3-solver.
+    is a finding, or undecided. Of equal descriptors the first is proved. --out-of-range
+    and --target may come several times. Most proofs need a solver: pip install
+    z3-solver.
     """  # noqa: E501
     options = CertifyOptions(**given)
     batch = Batch(prints=False)
@@ -160,6 +162,7 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
     """
     # Of equal descriptors whose models are made alike, only the first is certified.
     names = dict[tuple[Descriptor, OutOfRange, ProvedTarget, str | None], str]()
+    repeated = dict[str, None]()
     files = list[str]()
     policy_of_model, target = _usual_pair(options, batch)
     for source in batch.sources(options.paths):
@@ -182,7 +185,12 @@ def _pairings(options: CertifyOptions, batch: Batch) -> list[Pairing]:
                 ]
             for place, desc in descriptors:
                 for pair in pairs:
-                    names.setdefault((desc, *pair, model), place)
+                    first = names.setdefault((desc, *pair, model), place)
+                    if first != place:
+                        repeated[place] = None
+    if repeated:
+        listing = listed([*repeated], 4)
+        batch.tell(f"not proved again, as an equal descriptor is proved: {listing}")
     if options.model:
         files.append(options.model)
     options.outputs.check_apart_from_models(files)

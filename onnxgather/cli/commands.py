@@ -37,7 +37,7 @@ from onnxgather.core.version import SUMMARY, __version__
 _BROKEN_PIPE = BY_SIGNAL + 13
 
 COMMANDS = {
-    "audit": ("networks", "Say what becomes of each gather of an ONNX model."),
+    "audit": ("networks", "Say whether an input can take an index out of range."),
     "certify": ("certify", "Prove models for every index."),
     "check": ("check", "Compare providers with the reference."),
     "convert": ("convert", "Write descriptors and programs as ONNX models."),
@@ -46,7 +46,7 @@ COMMANDS = {
     "explain": ("translate", "Say where an output element comes from."),
     "extract": ("networks", "Take gathers out of an ONNX model, with their data."),
     "harden": ("harden", "Keep the indices of an ONNX model in range."),
-    "judge": ("judge", "Compare answers to an export with the reference."),
+    "judge": ("judge", "Compare the answers of your program with the reference."),
     "report": ("check", "Make one report of several."),
     "repro": ("examine", "Reduce a difference to a folder that shows it."),
     "run": ("translate", "Run a program, print what dxdispatch prints."),
@@ -245,7 +245,7 @@ _NAMES_AND_HELP = [
     help=f"{SUMMARY}\n\nA program is DxDispatch's: JSON, comments allowed.",
 )
 @click.option(
-    "--debug", is_flag=True, help="Show where a failure is that nothing foresees."
+    "--debug", is_flag=True, help="Show the traceback of an unexpected error."
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main(debug: bool) -> None:

@@ -101,7 +101,7 @@ class _Hardening(NamedTuple):
 @arguments.json_file("nodes")
 @arguments.as_records(given=arguments.Given, outputs=Outputs)
 def harden_command(**values: Any) -> int:
-    """Write an ONNX model in which no index that may be out of range is an error.
+    """Write an ONNX model that does not fail on an index out of range.
 
     A MODEL may also be a folder: all *.onnx files in it and below it; or a pattern in
     quotes. The models then go to the folder OUT, under their paths in that folder.

@@ -146,9 +146,10 @@ class AuditOptions(NamedTuple):
 )
 @arguments.as_records(outputs=Outputs, given=arguments.Given)
 def audit_command(**values: Any) -> int:
-    """Say of each gather what DirectML makes of it, and whether its indices are in range.
+    """Say of each gather whether an input can take its indices out of range.
 
-    Other operators that carry indices are judged too, such as scatters and embeddings.
+    The audit also says which gathers DirectML's provider refuses. Other operators that
+    carry indices are judged too, such as scatters and embeddings.
     The first line says whether a wrong input can leave an axis: it can, perhaps, or
     never; or that a node is invalid.
 
@@ -157,7 +158,7 @@ def audit_command(**values: Any) -> int:
     from what its metadata declare of its inputs; --shape, --size, --range, --tokenizer,
     --assume and --inputs tell more. A gather that is invalid, out of range, or refused
     by the DirectML provider is a finding.
-    """  # noqa: E501
+    """
     from onnxgather.auditing.output.findings import AuditReport
 
     options = AuditOptions(**values)

@@ -664,8 +664,11 @@ def find_sources(path: str, ending: str) -> list[Source]:
     except OSError as error:
         raise FileFormatError(f"{error.filename}: {reason(error)}") from None
     if not files:
+        got = "none"
+        if ending == PROGRAM_ENDING and any(_files_below(path, ".onnx")):
+            got = f"models alone; a pattern names them: '{path}/*.onnx'"
         raise FileFormatError(
-            f"{path}: the folder must have a *{ending} file, got none"
+            f"{path}: the folder must have a *{ending} file, got {got}"
         )
     return [Source(file, os.path.relpath(file, path), False) for file in files]
 

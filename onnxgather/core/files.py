@@ -38,14 +38,14 @@ _CPP = (
 _KINDS = {
     rb"\Z": "an empty file",
     rb"\x08[\x01-\x1f][\x12-\x7a]": (
-        "an ONNX model, which onnxgather audit, check, convert, "
+        "an ONNX model, which onnxgather audit, certify, check, convert, "
         "explain, extract, harden, repro and show take"
     ),
     rb"\xff\xfe|\xfe\xff|\0.|.\0": "UTF-16, which must be UTF-8",
     rb"\x1f\x8b": "a gzip file, which must be unpacked",
     rb"PK\x03\x04|PK\x05\x06": (
         "an .npz or zip file, which onnxgather audit, check, explain, "
-        "extract and repro take with --inputs"
+        "extract, harden, repro and run take with --inputs"
     ),
     rb"version https://git-lfs": (
         "a pointer of Git LFS, which git lfs pull replaces by the file"
@@ -55,7 +55,7 @@ _KINDS = {
     _CPP: "C or C++, which onnxgather does not read",
     rb'[^\x00-\x08]*"(resources|dispatchables)"\s*:': (
         "a DxDispatch program, which onnxgather "
-        "check, convert, explain, repro, run and show take"
+        "certify, check, convert, explain, repro, run and show take"
     ),
 }
 """How files start, what they are, and which commands accept them."""

@@ -119,8 +119,8 @@ class TestOne:
             (
                 "NOTE      bare.json: the given inputs: indices out of range: 1 of 2,"
                 " first IndicesTensor[0,1] = 7; 3 of 8 output elements differ, first"
-                " OutputTensor[0,1]: 2 under clamp, 7 under directml; for the other:"
-                " --out-of-range directml"
+                " OutputTensor[0,1]: 2 under clamp, 7 under directml; for the other"
+                " output: --out-of-range directml"
             ),
             "",
             "cpu: 1 case, 1 PASS",
@@ -151,13 +151,15 @@ class TestOne:
             (
                 "",
                 "2, 7, 5, 10, 8, 11, 11, 11",
-                "7 under directml, 2 under clamp; for the other: --out-of-range clamp",
+                "7 under directml, 2 under clamp; for the other"
+                " output: --out-of-range clamp",
             ),
             (
                 "--out-of-range clamp",
                 "2, 2, 5, 5, 8, 8, 11, 11",
                 (
-                    "2 under clamp, 7 under directml; for the other: --out-of-range"
+                    "2 under clamp, 7 under directml; for the other"
+                    " output: --out-of-range"
                     " directml"
                 ),
             ),
@@ -165,7 +167,8 @@ class TestOne:
                 "--out-of-range clamp --target portable",
                 "2, 2, 5, 5, 8, 8, 11, 11",
                 (
-                    "2 under clamp, 7 under directml; for the other: --out-of-range"
+                    "2 under clamp, 7 under directml; for the other"
+                    " output: --out-of-range"
                     " directml"
                 ),
             ),
@@ -519,7 +522,7 @@ class TestProgramsWithoutData:
         assert error == (
             "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
             " IndicesTensor[0,1] = 7; 3 of 8 output elements differ, first"
-            " OutputTensor[0,1]: 2 under clamp, 7 under directml; for the other:"
+            " OutputTensor[0,1]: 2 under clamp, 7 under directml; for the other output:"
             " --out-of-range directml\nnew folder: d\n"
         )
 

@@ -90,7 +90,10 @@ policy error: an index out of range is an error
 {WHERE}: directml, cpu: proved
 4 proved, 0 refuted, 0 undecided
 """,
-        "",
+        (
+            "not proved again, as an equal descriptor is proved: b/a.json:"
+            " $.dispatchables.gather\n"
+        ),
     )
 
 

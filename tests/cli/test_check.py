@@ -144,8 +144,8 @@ OutputTensor[0,1] is an error, 11 under directml
         told = [" ".join(section.split()) for section in table.split("\n\n")[2:-1]]
         assert told == [
             "NOTE wild.json: $.commands[0] (gather): indices out of range: 1 of 2,"
-            f" first IndicesTensor[0,1] = 4294967295; {difference}; for the other:"
-            f" --out-of-range {other}"
+            f" first IndicesTensor[0,1] = 4294967295; {difference}; for the other"
+            f" output: --out-of-range {other}"
         ]
 
     def test_without_a_policy_an_index_out_of_range_is_clamped(self) -> None:
@@ -176,7 +176,7 @@ OutputTensor[0,1] is an error, 11 under directml
             == "NOTE 3 cases, such as p/0.json: $.commands[0] (gather): indices out of"
             " range: 1 of 2, first IndicesTensor[0,1] = 4294967295; 4 of 8 output"
             " elements differ, first OutputTensor[0,1]: 2 under clamp, 11 under"
-            " directml; for the other: --out-of-range directml"
+            " directml; for the other output: --out-of-range directml"
         )
 
 
@@ -430,6 +430,19 @@ class TestStates:
         assert report("none.json x.json", code=2).unusable == [
             "none.json: no such file or directory"
         ]
+
+    def test_a_folder_of_models_alone_is_named_by_a_pattern(self) -> None:
+        program("x.json")
+        succeed("convert x.json -o made/x.onnx")
+        assert outcome("check made") == (
+            2,
+            "",
+            (
+                "Error: made: the folder must have a *.json file, got models alone; a"
+                " pattern names them: 'made/*.onnx'\n"
+            ),
+        )
+        succeed("check made/*.onnx")
 
     def test_nothing_to_check_is_a_failure(self) -> None:
         changed(program("x.json"), dispatchables={}, commands=[])

@@ -648,6 +648,6 @@ def test_a_gather_that_indices_leave_is_told_under_directml_too() -> None:
     assert error == (
         "p.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
         " IndicesTensor[0,1] = 9; 3 of 8 output elements differ, first"
-        " OutputTensor[0,1]: 9 under directml, 2 under clamp; for the other:"
+        " OutputTensor[0,1]: 9 under directml, 2 under clamp; for the other output:"
         " --out-of-range clamp\n"
     )

@@ -114,7 +114,7 @@ Usage: onnxgather [OPTIONS] COMMAND [ARGS]...
   A program is DxDispatch's: JSON, comments allowed.
 
 Options:
-  --debug     Show where a failure is that nothing foresees.
+  --debug     Show the traceback of an unexpected error.
   --version   Show the version and exit.
   -h, --help  Show this message and exit.
 
@@ -130,10 +130,10 @@ Providers and runtimes:
   repro    Reduce a difference to a folder that shows it.
   report   Make one report of several.
   corpus   Export the built-in corpus.
-  judge    Compare answers to an export with the reference.
+  judge    Compare the answers of your program with the reference.
 
 ONNX models:
-  audit    Say what becomes of each gather of an ONNX model.
+  audit    Say whether an input can take an index out of range.
   harden   Keep the indices of an ONNX model in range.
   extract  Take gathers out of an ONNX model, with their data.
 

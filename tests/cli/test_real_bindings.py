@@ -289,7 +289,7 @@ class TestUsage:
 
 
 WILD = "indices out of range: 2 of 4, first"
-KEEPS = "for the other: --out-of-range directml\n"
+KEEPS = "for the other output: --out-of-range directml\n"
 UNKNOWN = "so it is not known what an index out of range changes\n"
 CLAMPED = (
     "1 of 4 output elements differ, first OutputTensor[1]: 11 under clamp, 14 under"
@@ -344,7 +344,7 @@ class TestConvert:
         place = "p.json: $.commands[0] (g0)"
         other = "clamp" if told == LIKE_DIRECTML else "directml"
         lines = f"{place}: {WILD} IndicesTensor[0] = 9; {told}"
-        lines += f"; for the other: --out-of-range {other}\n"
+        lines += f"; for the other output: --out-of-range {other}\n"
         lines += no_inputs(options, "--input x --input i")
         assert outcome(f"convert {path} {options}") == (0, "p.json -> p.onnx\n", lines)
 

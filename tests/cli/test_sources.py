@@ -133,6 +133,7 @@ def test_other_operators_are_left_out_and_told() -> None:
 TAKERS = {
     "an ONNX model": {
         "audit",
+        "certify",
         "check",
         "convert",
         "explain",
@@ -141,7 +142,15 @@ TAKERS = {
         "repro",
         "show",
     },
-    "a DxDispatch program": {"check", "convert", "explain", "repro", "run", "show"},
+    "a DxDispatch program": {
+        "certify",
+        "check",
+        "convert",
+        "explain",
+        "repro",
+        "run",
+        "show",
+    },
     "a report": {"repro", "report merge"},
     "an .npz or zip file": set[str](),
 }
@@ -162,6 +171,7 @@ def test_a_command_takes_a_file_of_its_kind_and_says_which_take_another(
     }[kind]
     commands = {
         "audit": "",
+        "certify": "",
         "check": "",
         "convert": "-o out",
         "explain": "",

@@ -488,7 +488,7 @@ from_file.onnx must not be written, as it is an input: HERE/from_file.onnx
 
 UNDER_DIRECTML = (
     "1 of 3 output elements differ, first OutputTensor[0]: 0 under directml, 2 under"
-    " clamp; for the other: --out-of-range clamp"
+    " clamp; for the other output: --out-of-range clamp"
 )
 BYTES = descriptor("GATHER: UINT8 4, INT32 3, UINT8 3, 0, 1")
 
@@ -573,7 +573,8 @@ class TestRun:
                 "--out-of-range clamp",
                 "2, 3, 0",
                 "1 of 3 output elements differ, first OutputTensor[0]: 2 under"
-                " clamp, 0 under directml; for the other: --out-of-range directml",
+                " clamp, 0 under directml; for the other"
+                " output: --out-of-range directml",
             ),
             ("--out-of-range zero", "0, 3, 0", "the output is the same under directml"),
         ],
@@ -1030,8 +1031,8 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
             (
                 "x.json: $.commands[0] (gather): indices out of range: 1 of 2, first"
                 " IndicesTensor[0,1] = 9; 3 of 8 output elements differ, first"
-                " OutputTensor[0,1]: 2 under clamp, 9 under directml; for the other:"
-                " --out-of-range directml\n"
+                " OutputTensor[0,1]: 2 under clamp, 9 under directml; for the other"
+                " output: --out-of-range directml\n"
             ),
         )
         every = json_of("explain x.json --json")
@@ -1063,7 +1064,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         )
         told = (
             f"{found}3 of 8 output elements differ, first OutputTensor[0,1]: 9 under"
-            " directml, 2 under clamp; for the other: --out-of-range clamp\n"
+            " directml, 2 under clamp; for the other output: --out-of-range clamp\n"
         )
         assert outcome(f"{arguments} --out-of-range directml") == (0, directml, told)
         clamp = (
@@ -1072,7 +1073,7 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
         )
         told = (
             f"{found}3 of 8 output elements differ, first OutputTensor[0,1]: 2 under"
-            " clamp, 9 under directml; for the other: --out-of-range directml\n"
+            " clamp, 9 under directml; for the other output: --out-of-range directml\n"
         )
         assert outcome(arguments) == (0, clamp, told)
         error = (
@@ -1080,8 +1081,8 @@ output[3,1] = input[3, indices[1]] = input[3, 9] -> input[3, 2] (9 is past the e
             " directml (index 9 is out of range of 3)\n"
         )
         told = (
-            f"{found}OutputTensor[0,1] is an error, 9 under directml; for the other:"
-            " --out-of-range directml\n"
+            f"{found}OutputTensor[0,1] is an error, 9 under directml; for the other"
+            " output: --out-of-range directml\n"
         )
         assert outcome(f"{arguments} --out-of-range error") == (0, error, told)
 

@@ -725,7 +725,7 @@ def _limit(
             _insert(siblings, position + 1, _protos(graph, names, prefix, taken))
         elif node.empty:
             changes.append(
-                "zeros are put behind the data, as its axis may be empty: a copy of it"
+                "zeros are put behind a copy of the data, as its axis may be empty"
             )
     if cropped:
         which = ", ".join(map(str, cropped))

@@ -63,6 +63,9 @@ _TYPES_MADE = (
     "INT32",
     "INT64",
     "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
 )
 """The data types of which inputs are made."""
 

@@ -301,6 +301,10 @@ def _numbers(
     if counts:
         judged = _passed_by_directml(report)
         parts.append(f"{counts['PASS'] - judged:,} agree bit for bit")
+        passed = [result for result in report.results if result.state == "PASS"]
+        given = sum(bool(result.given_as) for result in passed)
+        if given:
+            parts.append(f"{given:,} of them given other data types")
         if judged:
             parts.append(f"{judged:,} {BY_DIRECTML}")
     wrong = [result for result in report.results if result.state in ("DIFF", "ERROR")]

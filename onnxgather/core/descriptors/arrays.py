@@ -18,7 +18,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from onnxgather.core.checks import check_choice, printable, shown
-from onnxgather.core.descriptors.lists import array_of_list, is_listed
+from onnxgather.core.descriptors.lists import array_of_list, array_rule, is_listed
 from onnxgather.core.descriptors.operators import (
     OPERATORS,
     Descriptor,
@@ -102,7 +102,7 @@ def check_memory(name: str, tensor: TensorDesc, array: object) -> Array:
     """Check an array as `check_array` does, but refuse lists and numbers."""
     dtype = tensor.data_type.numpy
     shape = tensor.array_shape
-    rule = f"{name} must be an array of {dtype} {shape}"
+    rule = array_rule(name, tensor)
     plain = plain_array(rule, array)
     if plain.dtype == dtype and plain.shape == shape:
         return plain

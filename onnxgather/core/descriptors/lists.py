@@ -16,6 +16,14 @@ from onnxgather.core.errors import DescriptorError
 _Shape = tuple[int, ...]
 
 
+def array_rule(name: str, tensor: TensorDesc) -> str:
+    """Return what the array of a tensor must be, as messages say it."""
+    array = f"an array of {tensor.data_type.numpy} {tensor.array_shape}"
+    if tensor.strides is None:
+        return f"{name} must be {array}"
+    return f"{name} must be the buffer of its Strides, {array}"
+
+
 def is_listed(value: object) -> bool:
     """Return whether a value is a list, a tuple, or a number of Python or numpy."""
     return issubclass(type(value), (list, tuple, int, float, np.generic))
@@ -39,7 +47,7 @@ def array_of_list(name: str, tensor: TensorDesc, value: object) -> npt.NDArray[A
     own_shape = _shape_of(value)
     missing = len(shape) - len(own_shape)
     if (1,) * missing + own_shape != shape:
-        rule = f"{name} must be an array of {dtype} {shape}"
+        rule = array_rule(name, tensor)
         found = f"a list of shape {own_shape}" if own_shape else shown(value)
         raise DescriptorError(f"{rule}, got {found}")
 

@@ -53,15 +53,15 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
         """
         if isinstance(value, TensorFlags):
             return value
-        # A text is a sequence too, of characters.
-        is_name = isinstance(value, str)
-        names: list[Any] = [value] if is_name else sequence("Flags", value)
+        rule = "Flags must be NONE or OWNED_BY_DML"
+        # A text is a sequence too, of characters. A number, as in C++, is no name.
+        is_single = value is None or isinstance(value, str | int)
+        names: list[Any] = [value] if is_single else sequence("Flags", value)
         flags = cls.NONE
         for name in names:
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
             if not isinstance(short, str) or short not in cls.__members__:
                 text = shown_with_suggestion(name, cls.__members__, FLAG_PREFIX)
-                rule = "Flags must be NONE or OWNED_BY_DML"
                 raise DescriptorError(f"{rule}, got {text}")
             flags |= cls[short]
         return flags

@@ -228,7 +228,8 @@ class Session:
             source = self._model_of(self._desc, target, threads)
         elif target is not None or out_of_range is not None:
             raise OnnxGatherError(
-                "a model has its own out_of_range and target; leave them out"
+                "a model has its own out_of_range and target; leave them out, or give"
+                ' out_of_range with the provider "onnxgather"'
             )
         operators = None
         if self._desc is not None and self.provider.runs_programs:

@@ -89,7 +89,7 @@ def told_outside(
             f"{differing}, first {place}: {own} under {policy}, {theirs} under {other}"
         )
     if has_option:
-        parts.append(f"for the other: --out-of-range {other}")
+        parts.append(f"for the other output: --out-of-range {other}")
     return "; ".join(parts)
 
 

@@ -10,7 +10,12 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.core.checks import check_type, shown, texts
+from onnxgather.core.checks import (
+    check_type,
+    listed,
+    shown_with_suggestion,
+    texts,
+)
 from onnxgather.core.descriptors.arrays import with_padding
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
@@ -122,10 +127,13 @@ def whole_program(
     whole = WholeProgram(program, out_of_range, lowered, input_names)
     for name in requested:
         if name not in whole.inputs:
+            names = [*_first_tensors(program)]
             rule = (
                 "inputs must name resources whose values before the first command count"
+                f" ({listed(names, 4)})"
             )
-            raise OnnxGatherError(f"{program.path}: {rule}, got {shown(name)}")
+            got = shown_with_suggestion(name, names)
+            raise OnnxGatherError(f"{program.path}: {rule}, got {got}")
     return whole
 
 

@@ -87,6 +87,22 @@ def test_a_hardened_model_holds_all_checks() -> None:
     )
 
 
+@pytest.mark.parametrize("data_type", ["uint16", "uint32", "uint64"])
+def test_unsigned_indices_are_made(data_type: str) -> None:
+    model = written(
+        f"({data_type}[n] ids) => (y) <float[3] table = {{0, 1, 2}}>"
+        " { signed = Cast <to = 7> (ids)  y = Gather (table, signed) }"
+    )
+    plain = Premises(read_network(model))
+    found = verify(plain, hardened(plain))
+    assert [(one.check, one.holds) for one in found] == [
+        ("audit", True),
+        ("bytes", True),
+        ("wild", True),
+        ("again", True),
+    ]
+
+
 def test_a_model_is_audited_once_before_it_is_hardened_and_once_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

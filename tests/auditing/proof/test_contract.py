@@ -360,8 +360,8 @@ def test_a_model_in_the_place_of_its_contract_is_refused(tmp_path: Path) -> None
     assert (
         refusal(og.check_inputs, path, {})
         == f"{path}: must be a contract of onnxgather audit, got an ONNX model, which"
-        " onnxgather audit, check, convert, explain, extract, harden, repro and"
-        " show take"
+        " onnxgather audit, certify, check, convert, explain, extract, harden, repro"
+        " and show take"
     )
 
 

@@ -42,6 +42,10 @@ def test_a_provider_that_was_given_other_data_types_is_told_of() -> None:
     assert f"case  PASS, {words}  DIFF, data as UINT32" in lines
     assert "cpu: 1 case, 1 PASS, 1 given other data types" in lines
     assert "         given: data as UINT32" in lines
+    assert (
+        "1 case on 2 lanes: 1 agree bit for bit, 1 of them given other data types, 1"
+        " had wrong elements." in lines
+    )
 
 
 def many(count: int, *bad: Result) -> Report:

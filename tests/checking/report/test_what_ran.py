@@ -261,5 +261,6 @@ def test_notes_are_about_the_indices_of_users() -> None:
         " elements differ, first OutputTensor[0,1]: 2 under clamp, 5 under directml"
     )
     program = changed(given, model=None)
-    assert program.note == f"{given.note}; for the other: --out-of-range directml"
+    other = "for the other output: --out-of-range directml"
+    assert program.note == f"{given.note}; {other}"
     assert case_of("m.onnx", GIVEN).note is None

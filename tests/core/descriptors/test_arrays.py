@@ -247,7 +247,13 @@ def test_the_list_of_a_tensor_with_strides_is_its_buffer() -> None:
     buffer = [1, 2, -3, 4, 5, 6, 7, 8]
     assert og.reference(desc, buffer, 1).tolist() == [[4, 5]]
     assert message_of(og.DescriptorError, og.reference, desc, [[1, 2], [4, 5]], 1) == (
-        "InputTensor must be an array of int8 (8,), got a list of shape (2, 2)"
+        "InputTensor must be the buffer of its Strides, an array of int8 (8,), got a"
+        " list of shape (2, 2)"
+    )
+    array = np.zeros((2, 2), np.int8)
+    assert message_of(og.DescriptorError, og.reference, desc, array, [[1]]) == (
+        "InputTensor must be the buffer of its Strides, an array of int8 (8,), got int8"
+        " (2, 2)"
     )
 
 

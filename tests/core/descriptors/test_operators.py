@@ -115,7 +115,7 @@ page allows a power of two from the size of an element, which DirectML refuses b
 Flags must be NONE or OWNED_BY_DML, got 'SHARED'
 
 "INT8", [5], None, 0, 3
-Flags must be a sequence, got 3
+Flags must be NONE or OWNED_BY_DML, got 3
 
 "INT16", [5], None, 0, "NONE", 1
 GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 1

@@ -171,7 +171,10 @@ def test_a_wrong_report_is_refused_by_the_provider() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_on_another_provider_a_model_has_its_own_policy(policy: og.OutOfRange) -> None:
     message = message_of(ANY, og.Session, MODEL, "cpu", out_of_range=policy)
-    assert message == "a model has its own out_of_range and target; leave them out"
+    assert message == (
+        "a model has its own out_of_range and target; leave them out, or give"
+        ' out_of_range with the provider "onnxgather"'
+    )
 
 
 def test_an_error_that_is_no_index_stays_one_of_the_provider() -> None:

@@ -105,7 +105,8 @@ class TestModels:
             (b"\1", {}, "the model must be an ONNX model, got bytes that are cut"
              " short, or no model"),
             (model("sum"), {"target": "cpu"},
-             "a model has its own out_of_range and target; leave them out"),
+             "a model has its own out_of_range and target; leave them out, or give"
+             ' out_of_range with the provider "onnxgather"'),
             (DESC, {"threads": -1},
              "threads must be an integer from 0 to 1024, got -1"),
             (DESC, {"target": "gpu"}, "target must be one of {targets}, got 'gpu'"),

@@ -155,11 +155,11 @@ OTHER_FILES = {
     "an empty file": b"",
     "UTF-16, which must be UTF-8": '{"resources": {}}'.encode("utf-16"),
     "a gzip file, which must be unpacked": gzip.compress(b"{}"),
-    "an .npz or zip file, which onnxgather audit, check, explain, extract and repro"
-    " take with --inputs": b"PK\3\4\x14\0",
+    "an .npz or zip file, which onnxgather audit, check, explain, extract, harden,"
+    " repro and run take with --inputs": b"PK\3\4\x14\0",
     "an .npy file, which a DxDispatch program names by sourcePath": b"\x93NUMPY\1\0",
-    "an ONNX model, which onnxgather audit, check, convert, explain, extract, harden,"
-    " repro and show take": b"\x08\x0a\x12\x0aonnxgather",
+    "an ONNX model, which onnxgather audit, certify, check, convert, explain, extract,"
+    " harden, repro and show take": b"\x08\x0a\x12\x0aonnxgather",
     "a report, which onnxgather repro and report merge take": (
         b'{"schema": 1, "onnxgather": "0.1"}'
     ),

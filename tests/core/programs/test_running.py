@@ -96,7 +96,8 @@ class TestIndicesOutOfRange:
                 "13, 11, 13",
                 (
                     "1 of 3 output elements differ, first OutputTensor[2]: 13 under"
-                    " directml, 10 under clamp; for the other: --out-of-range clamp"
+                    " directml, 10 under clamp; for the other"
+                    " output: --out-of-range clamp"
                 ),
             ),
             (
@@ -104,7 +105,8 @@ class TestIndicesOutOfRange:
                 "13, 11, 10",
                 (
                     "1 of 3 output elements differ, first OutputTensor[2]: 10 under"
-                    " clamp, 13 under directml; for the other: --out-of-range directml"
+                    " clamp, 13 under directml; for the other"
+                    " output: --out-of-range directml"
                 ),
             ),
             (
@@ -112,7 +114,8 @@ class TestIndicesOutOfRange:
                 "0, 11, 0",
                 (
                     "2 of 3 output elements differ, first OutputTensor[0]: 0 under"
-                    " zero, 13 under directml; for the other: --out-of-range directml"
+                    " zero, 13 under directml; for the other"
+                    " output: --out-of-range directml"
                 ),
             ),
         ],

@@ -267,8 +267,9 @@ def test_inputs_must_be_resources_whose_first_values_count() -> None:
         assert (
             refusal(ONE, inputs=[name])
             == "p.json: inputs must name resources whose values before the first"
-            f" command count, got '{name}'"
+            f" command count (x, i), got '{name}'"
         )
+    assert refusal(ONE, inputs=["X"]).endswith("""got 'X'; did you mean "x"?""")
 
 
 def test_options_are_those_of_to_onnx() -> None:
