@@ -79,7 +79,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     seconds = sum(_SECONDS_OF_WORKERS) or _seconds_of_processors()
     terminalreporter.write_line(
         f"{seconds:.0f} s of processors for the tests and what they started"
-        " (quick tests: about 250 at most)"
+        " (quick tests: about 200 at most)"
     )
 
 

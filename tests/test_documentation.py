@@ -83,7 +83,11 @@ def _run(words: list[str]) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "page",
     but_slow(
-        ["certificates.md", "install.md", "provider-ci.md", "runtimes.md", "wpt.md"],
+        [
+            *("certificates.md", "examples.md", "install.md", "models.md"),
+            *("parity-tests.md", "provider-ci.md", "runtimes.md", "tutorial.md"),
+            "wpt.md",
+        ],
         sorted({block.page for block in RUN}),
     ),
 )
@@ -168,6 +172,7 @@ def test_block_that_does_not_run_here_is_good_usage(
             assert (ROOT / name).exists()
 
 
+@pytest.mark.slow
 def test_the_workflow_of_parity_tests_runs_on_lanes_that_are_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,24 +12,21 @@ from pathlib import Path
 import pytest
 from command_line import output_of
 from folders import MODELS, ROOT
-from rings import one_quick_in
 
 ACTION = (ROOT / "action.yml").read_text(encoding="utf-8")
 HOOK = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
 NETWORKS = MODELS / "networks"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the script is for bash")
 @pytest.mark.parametrize(
     ("models", "options", "code", "summary"),
-    one_quick_in(
-        3,
-        [
-            (f"{NETWORKS}/keywo*.onnx", "", 0, "## "),
-            (f"{NETWORKS}/keywords.onnx", "--fail-on proved-if", 1, "## "),
-            ("none.onnx", "", 2, ""),
-        ],
-    ),
+    [
+        (f"{NETWORKS}/keywo*.onnx", "", 0, "## "),
+        (f"{NETWORKS}/keywords.onnx", "--fail-on proved-if", 1, "## "),
+        ("none.onnx", "", 2, ""),
+    ],
 )
 def test_the_script_of_the_action_audits(
     tmp_path: Path, models: str, options: str, code: int, summary: str

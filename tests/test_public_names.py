@@ -142,6 +142,7 @@ UNPICKLED = {"Program", "Session"}
 """A program reads files, and a session holds a model of ONNX Runtime."""
 
 
+@pytest.mark.slow
 def test_objects_of_public_classes_pickle_into_a_new_process(tmp_path: Path) -> None:
     values = records(tmp_path / "gathers")
     classes = {name for name in DEFINED if inspect.isclass(getattr(og, name))}

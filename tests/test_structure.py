@@ -289,6 +289,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert result.stdout == "\n"
 
 
+@pytest.mark.slow
 def test_an_audit_loads_no_file_of_checking_proving_or_extracting() -> None:
     model = ROOT / "models/networks/keywords.onnx"
     code = f"""

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from rings import by_ring
 from short_descriptors import descriptor
 
 from onnxgather.checking.arithmetic import Arithmetic, Computed, computed
@@ -38,7 +39,7 @@ def of_node(
 def test_what_computes_as_onnx_says_computes_the_corpus() -> None:
     count = 0
     for number, case in enumerate(built_in_cases()):
-        is_a_part = number % 5 == 0 and isinstance(case, DescriptorCase)
+        is_a_part = number % by_ring(25, 5) == 0 and isinstance(case, DescriptorCase)
         if not is_a_part or case.must_refuse:
             continue
         expected = case.expected()
@@ -49,7 +50,7 @@ def test_what_computes_as_onnx_says_computes_the_corpus() -> None:
             assert found.is_that_of(expected), case.name
             assert not found.is_unknown.any()
         count += 1
-    assert count > 200
+    assert count > by_ring(40, 200)
 
 
 RULES = """\

@@ -251,6 +251,7 @@ def test_a_file_that_is_no_report_is_told_apart(tmp_path: Path, content: bytes) 
     assert find_report(str(tmp_path / "x")) is None
 
 
+@pytest.mark.slow
 def test_a_report_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     content = msgspec.json.encode(ONE)
     for size in range(content.index(b'"onnxgather":') + 13, len(content)):

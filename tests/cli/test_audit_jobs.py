@@ -38,6 +38,7 @@ def save(path: str, rows: int = 4, gathers: int = 1) -> str:
 NO_MEMORY = "there is not enough memory, or its process was ended"
 
 
+@pytest.mark.slow
 def test_jobs_give_what_one_process_gives() -> None:
     for k in range(6):
         save(f"m/{k}.onnx", gathers=7 - k)

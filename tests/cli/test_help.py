@@ -73,7 +73,8 @@ class TestExamples:
         assert {len(examples) for examples in EXAMPLES.values()} == {2}
 
     @pytest.mark.parametrize(
-        "command", but_slow(["certify", "check", "corpus export", "judge"], EXAMPLES)
+        "command",
+        but_slow(["certify", "check", "corpus export", "doctor", "judge"], EXAMPLES),
     )
     def test_the_examples_of_a_command_run_in_a_checkout(
         self, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

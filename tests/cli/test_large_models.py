@@ -12,6 +12,7 @@ import onnx
 import pytest
 from command_line import outcome
 from onnx import helper, numpy_helper, parser
+from rings import but_slow
 
 from onnxgather.auditing import cropping
 from onnxgather.cli import terminal
@@ -74,7 +75,9 @@ def say_nothing(*_: object) -> None:
     """Show no progress."""
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", but_slow(["audit with inputs", "check, hardened", "extract"], COMMANDS)
+)
 def test_a_command_gives_the_same(
     monkeypatch: pytest.MonkeyPatch, model: onnx.ModelProto, name: str
 ) -> None:

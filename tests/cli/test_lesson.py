@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import AT_EACH_WIDTH, NEEDS_CHROMIUM, in_browser, probed
+from browser import AT_EACH_WIDTH, in_browser, probed
 from command_line import call
 from corpus_cases import corpus
 from folders import MODELS
@@ -204,7 +204,7 @@ return found;
 """  # noqa: E501
 
 
-@NEEDS_CHROMIUM
+@in_browser
 def test_arrow_keys_lead_through_every_table_of_a_tensor(tmp_path: Path) -> None:
     desc = og.GatherDesc(
         og.TensorDesc("FLOAT32", [2, 2, 3]),

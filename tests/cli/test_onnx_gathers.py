@@ -14,6 +14,7 @@ import pytest
 from command_line import POSIX, call, outcome, output_of, read_json
 from fake_directml import fake_folder
 from onnx_gathers import ENDS, LETTERS, ONNX_GATHERS, TRUE_AT, OnnxGather, write_gather
+from rings import quick_alone
 
 from onnxgather.core.descriptors.datatypes import GATHERED_TYPES
 
@@ -104,7 +105,7 @@ output[0,1] = input[0, indices[0, 1]] = input[0, 0] = 10
 }
 
 
-@pytest.fixture(params=ONNX_GATHERS)
+@pytest.fixture(params=quick_alone(["string", "empty-data"], ONNX_GATHERS))
 def name(request: pytest.FixtureRequest, folder: Path) -> str:
     """The name of a gather, whose files are in the current folder."""
     write_gather(folder, request.param, ONNX_GATHERS[request.param])
@@ -168,6 +169,7 @@ def test_explain_says_where_each_element_comes_from(name: str) -> None:
     assert outcome(words) == (0, EXPLAINED[name], told)
 
 
+@pytest.mark.slow
 def test_a_type_that_numpy_lacks_is_bare_bytes_in_files(folder: Path) -> None:
     data = np.arange(8).astype(ml_dtypes.bfloat16).reshape(4, 2)
     why = "DirectML gathers no BFLOAT16"

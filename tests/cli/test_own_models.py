@@ -97,7 +97,7 @@ class TestRoundTrip:
     """What `convert` writes is read by every command, with no option given."""
 
     @pytest.mark.parametrize(
-        ("policy", "target"), one_quick_in(5, [*product(POLICIES, NATIVE)])
+        ("policy", "target"), one_quick_in(20, [*product(POLICIES, NATIVE)])
     )
     def test_the_programs_of_the_repository(
         self, policy: OutOfRange, target: Target
@@ -245,7 +245,7 @@ class TestNames:
         ],
         ids=["prefix", "names"],
     )
-    @pytest.mark.parametrize("policy", ["clamp", "error"])
+    @pytest.mark.parametrize("policy", one_quick_in(2, ["clamp", "error"]))
     def test_every_command_takes_them(
         self, names: dict[str, str], options: dict[str, Any], policy: OutOfRange
     ) -> None:
@@ -597,6 +597,7 @@ class TestChangedWithItsDigest:
         )
         self.check_folder("out")
 
+    @pytest.mark.slow
     def test_repro_takes_a_case_or_inputs(self) -> None:
         fake()
         for given in (("--case", "wild indices"), inputs([[2, 2]]).split()):
@@ -610,6 +611,7 @@ class TestChangedWithItsDigest:
             == "--case must come without --inputs"
         )
 
+    @pytest.mark.slow
     def test_repro_of_the_report_shows_it(self) -> None:
         fake()
         assert outcome("check --case", "m.onnx: random bits", "--json=r.json")[0] == 1
@@ -631,6 +633,7 @@ class TestChangedWithItsDigest:
             == "--inputs must come without a report, as its cases have theirs"
         )
 
+    @pytest.mark.slow
     def test_a_report_of_several_findings_asks_for_a_case(self) -> None:
         fake()
         assert outcome("check m.onnx --json=r.json")[0] == 1

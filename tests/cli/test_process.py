@@ -179,6 +179,11 @@ class TestProcess:
             b"Resource 'output': 2, 0, 5, 3, 8, 6, 11, 9\n",
             b"",
         )
+        if os.name == "posix":
+            told = b"/dev/stdin -> p/stdin.onnx\n"
+            assert fed("convert /dev/stdin -o p") == (0, told, b"new folder: p\n")
+            sentence = b"Error: /dev/stdin: the models of a pipe must come with -o PATH"
+            assert fed("convert /dev/stdin")[2].splitlines()[-1] == sentence
         element = b"output[1,0] = input[1, indices[0]] = input[1, 2] = 5\n"
         assert fed("explain - --at 1,0") == (0, element, b"")
         assert fed("show -")[1].startswith(b"-: $.dispatchables.gather\n")
@@ -189,6 +194,7 @@ class TestProcess:
         sentence = b"Error: -: the models of a pipe must come with -o PATH"
         assert fed("convert -")[2].splitlines()[-1] == sentence
 
+    @pytest.mark.slow
     @POSIX
     def test_ctrl_c_is_quiet(self) -> None:
         os.mkfifo("slow.json")  # reading it waits for a writer
@@ -215,6 +221,7 @@ main(["run", "slow.json"])
                 child.kill()
         assert (child.returncode, out, err) == (130, b"", b"")
 
+    @pytest.mark.slow
     @POSIX
     def test_a_name_that_the_encoding_lacks_is_printed_in_utf_8(self) -> None:
         program("größe.json")

@@ -457,6 +457,7 @@ a PATH must be a file or a folder, got -
         rule = "Invalid value for '--timeout': 'soon' is not a valid integer range."
         assert sentence_of(run()) == f"the entry onnxgather: {rule}"
 
+    @pytest.mark.slow
     def test_a_list_in_the_configuration_is_one_sentence(
         self, pytester: pytest.Pytester
     ) -> None:
@@ -517,6 +518,7 @@ class TestFiles:
         write_text("programs/broken.json", "{")
         invalid("programs/refused.json", Axis=7)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("options", one_quick_in(2, [[], ["-n", "2"]]))
     def test_an_unusable_file_fails_and_the_others_run(
         self, run: Run, pytester: pytest.Pytester, options: list[str]
@@ -795,6 +797,7 @@ class TestFixture:
             consecutive=True,
         )
 
+    @pytest.mark.slow
     def test_workers_tell_what_a_lane_did_not_run(
         self, pytester: pytest.Pytester, run: Run
     ) -> None:

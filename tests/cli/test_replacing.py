@@ -592,6 +592,7 @@ class TestExtract:
 class TestOtherFolders:
     """Folders of the corpus and of a repro, which are written whole, too."""
 
+    @pytest.mark.slow
     def test_the_corpus_deletes_no_file_of_a_user(self) -> None:
         export = "corpus export --format json c"
         succeed(export)

@@ -7,8 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from command_line import (
     outcome,
     output_of,
     program,
-    read_bytes,
     read_json,
     succeed,
     write_text,
@@ -57,22 +54,6 @@ def test_a_link_that_leads_nowhere_is_told() -> None:
         "models/x.json -> models/x.onnx\n2 programs: 1 model written, 1 error\n",
         "Error: models/y.json: no such file or directory\n",
     )
-
-
-@POSIX
-def test_a_program_comes_from_the_standard_input() -> None:
-    def convert(*more: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "onnxgather", "convert", "/dev/stdin", *more]
-        text = read_bytes(program("x.json"))
-        found = subprocess.run(
-            command, input=text, capture_output=True, check=False, timeout=60
-        )
-        return found.returncode, (found.stdout + found.stderr).decode()
-
-    told = "/dev/stdin -> out/stdin.onnx\nnew folder: out\n"
-    assert convert("-o", "out") == (0, told)
-    sentence = "Error: /dev/stdin: the models of a pipe must come with -o PATH\n"
-    assert convert() == (2, sentence)
 
 
 def test_a_named_program_may_have_any_extension() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -52,16 +50,12 @@ from terminal import run_on_terminal
 import onnxgather as og
 from onnxgather.cli import main
 from onnxgather.cli.unforeseen import REQUEST
-from onnxgather.core import files as files_module
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import session as session_module
 from onnxgather.core.execution.kernels import operators_library
 from onnxgather.core.model import write
 from onnxgather.core.model.values import load_model
 from onnxgather.core.options import TARGETS
-
-OLD_MODEL = og.to_onnx(DESC, "zero").SerializeToString()
-"""A model of onnxgather in the place of another."""
 
 
 class TestConvert:
@@ -396,28 +390,6 @@ from_file.onnx must not be written, as it is an input: HERE/from_file.onnx
         succeed("convert x.json -o named.onnx")
         assert read_bytes("secret") == og.to_onnx(DESC).SerializeToString()
         assert Path("named.onnx").is_symlink()
-
-    @pytest.mark.parametrize("existing", [None, OLD_MODEL])
-    def test_a_failure_amid_writing_leaves_nothing_behind(
-        self, monkeypatch: pytest.MonkeyPatch, existing: bytes | None
-    ) -> None:
-        class Full(io.FileIO):
-            """A file on a device that has room for ten bytes."""
-
-            def writelines(self, lines: Iterable[Any], /) -> None:
-                self.write(b"".join(lines)[:10])
-                assert Path(os.fsdecode(self.name)).parent == Path.cwd()
-                assert len(files()) == 2 + (existing is not None)
-                raise OSError(28, "No space left on device")
-
-        program("x.json")
-        if existing is not None:
-            Path("x.onnx").write_bytes(existing)
-        before = {name: read_bytes(name) for name in files()}
-        with monkeypatch.context() as patch:
-            patch.setattr(files_module, "open", Full, raising=False)
-            assert error_of("convert x.json") == "x.onnx: no space left on device"
-        assert {name: read_bytes(name) for name in files()} == before
 
     def test_a_model_is_checked_before_it_is_written(
         self, monkeypatch: pytest.MonkeyPatch

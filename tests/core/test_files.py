@@ -164,6 +164,7 @@ class TestWhatIsNotYetWhole:
 
         def late(source: str, target: str) -> None:
             names.append(os.path.basename(source))
+            assert os.path.dirname(source) == str(tmp_path)
             if len(names) == 1:
                 write_whole(str(file), b"second")
                 assert file.read_bytes() == b"second"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import onnx
+from folders import HELPERS, ROOT
 from onnx import TensorProto, helper
 
 import onnxgather as og
@@ -195,6 +198,15 @@ def message_of_run(session: Any, *arrays: Array) -> str:
 def said(error: BaseException) -> str:
     """Return the sentence of an error of ONNX Runtime, without the words before it."""
     return str(error).rpartition("Status Message: ")[2].strip()
+
+
+def run_alone(code: str) -> tuple[str, str]:
+    """Run a program in a process of its own, and return what it prints and logs."""
+    program = f"import sys; sys.path[:0] = {[str(ROOT), str(HELPERS)]}\n{code}"
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout, ended.stderr
 
 
 def providers_of(session: Any) -> dict[str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import time
+from contextlib import suppress
 from pathlib import Path
 
 STUB = """
@@ -84,3 +86,16 @@ def environment(folder: Path, change: str = "", banner: str = "") -> str:
     )
     script.chmod(0o755)
     return str(script)
+
+
+def gone(pid: int, within: float = 30) -> bool:
+    """Whether a program ends within some seconds."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        with suppress(OSError):
+            stat = Path(f"/proc/{pid}/stat").read_text()
+            if stat.rpartition(")")[2].split()[0] != "Z":
+                time.sleep(0.02)
+                continue
+        return True
+    return False

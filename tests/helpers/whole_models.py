@@ -3,12 +3,17 @@ without."""
 
 from __future__ import annotations
 
-import onnx
+from collections.abc import Sequence
 
+import onnx
+from strategies import Case
+
+import onnxgather as og
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import kernels
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
 from onnxgather.core.model.write import check_model
+from onnxgather.core.options import OutOfRange
 
 LIBRARIES = [None, *filter(None, [kernels.operators_library()])]
 
@@ -20,3 +25,17 @@ def computed(
     check_model(model)
     session = Opened(model.SerializeToString(), Setup(CPU, 1, operators=library))
     return [output.tobytes() for output in session.run_all(inputs)]
+
+
+def assert_as_alone(
+    model: onnx.ModelProto, parts: Sequence[tuple[Case, OutOfRange]]
+) -> None:
+    """Each gather of a model, from x0 and i0 on, gives what it gives alone."""
+    feeds: dict[str, Array] = {}
+    expected: list[bytes] = []
+    for k, (case, policy) in enumerate(parts):
+        feeds |= {f"x{k}": case.data, f"i{k}": case.indices}
+        alone = og.reference(case.desc, case.data, case.indices, policy)
+        expected.append(alone.tobytes())
+    for library in LIBRARIES:
+        assert computed(model, feeds, library) == expected

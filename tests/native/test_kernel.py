@@ -17,7 +17,6 @@ import pytest
 from bench_workloads import Workload
 from corpus_cases import descriptor_cases
 from kernel_numbers import INDEX_TYPES, gather_of
-from rings import by_ring
 from sanitize import NATIVE, SHARED
 from short_descriptors import ascending, descriptor
 
@@ -41,7 +40,10 @@ Question = tuple[str, og.Descriptor, og.OutOfRange, Array, Array, Array | None]
 STOPPED, RAN, RAN_OUTSIDE = range(3)
 """`enum gather_end` of kernel.h."""
 
-pytestmark = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(which("cc") is None, reason="there is no C compiler"),
+]
 
 
 def run(
@@ -92,12 +94,12 @@ def differing(kernels: ctypes.CDLL, questions: list[Question]) -> Iterator[str]:
 
 
 @cache
-def questions(count: int = by_ring(40, 150)) -> list[Question]:
+def questions(count: int = 150) -> list[Question]:
     """Return large gathers, samples of the corpus and random gathers, under each
     policy."""
     cases = [*descriptor_cases()[:: 2000 // count], *random_cases(count, 17)]
     found: list[Question] = []
-    for case in [*[*large_cases()][:: by_ring(3, 1)], *cases]:
+    for case in [*large_cases(), *cases]:
         for policy in POLICIES:
             try:
                 expected = og.reference(
@@ -183,7 +185,6 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return compiled(tmp_path_factory.mktemp("kernels"), strict)
 
 
-@pytest.mark.slow
 def test_the_kernels_give_the_bytes_of_the_reference_in_one_to_five_parts(
     kernels: ctypes.CDLL,
 ) -> None:
@@ -224,7 +225,6 @@ def test_a_gather_says_whether_it_met_an_index_out_of_range(
                 assert run(kernels, question, parts)[0] == expected_end(question)
 
 
-@pytest.mark.slow
 def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) -> None:
     """Both at once and in two parts."""
     desc = descriptor("GATHER: FLOAT32 2x4, UINT32 1x2, FLOAT32 2x2, 1, 1")
@@ -246,7 +246,6 @@ def test_the_worked_example_of_the_loops_gives_its_output(kernels: ctypes.CDLL) 
         assert run(kernels, question, parts) == (RAN_OUTSIDE, output)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row_bytes", [416, 2400, 4096, 8192])
 def test_an_output_that_begins_just_behind_a_page_is_written_as_fast(
     kernels: ctypes.CDLL, row_bytes: int
@@ -287,7 +286,6 @@ WAYS: dict[str, tuple[Change, ...]] = {
 them."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_copy_gives_the_same_bytes(tmp_path: Path, way: str) -> None:
     """Also those that are for large data or large outputs."""
@@ -303,7 +301,6 @@ LOADS_EIGHT = 2
 """What `machine_vectors` answers on a processor that loads eight elements at once."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", EIGHTS_MISTAKES)
 def test_mistakes_planted_in_the_loads_of_eight_are_seen(
     tmp_path: Path, mistake: Change
@@ -329,7 +326,6 @@ LINE_MISTAKES: list[Change] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", LINE_MISTAKES)
 def test_mistakes_planted_in_the_copying_of_lines_are_seen(
     tmp_path: Path, mistake: Change
@@ -402,10 +398,9 @@ MISTAKES: list[Change] = [
 """What is wrong in a source of the kernels."""
 
 
-@pytest.mark.slow
 def test_mistakes_planted_in_the_kernels_are_seen(tmp_path: Path) -> None:
     """Each mistake changes bytes that the other tests compare."""
-    for number, mistake in enumerate(MISTAKES[:: by_ring(21, 6)]):
+    for number, mistake in enumerate(MISTAKES[::6]):
         folder = tmp_path / str(number)
         folder.mkdir()
         kernels = compiled(folder, ["-O0", "-w"], mistake)

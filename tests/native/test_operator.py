@@ -488,8 +488,9 @@ def attack(count: int, seed: int) -> None:
     print(refused, ran)
 
 
+@pytest.mark.slow
 def test_hostile_models_are_refused_or_stay_inside_their_tensors() -> None:
-    count = by_ring(20, 50)
+    count = 50
     path = [str(FOLDER), str(HELPERS), str(ROOT / "scripts")]
     code = (
         f"import sys; sys.path[:0] = {path}; import test_operator as t;"

@@ -268,6 +268,7 @@ def test_a_name_is_that_of_the_report(name: str) -> None:
     (row,) = rows_of(text)
     assert (row.node, row.model, row.outside) == (text, text, 2)
     assert row.error == f"Gather '{text}': IndicesTensor[1] must be in [-4, 4), got 9"
+    assert str(row).isprintable()
 
 
 @pytest.mark.parametrize("length", [500, 5000])
@@ -275,9 +276,10 @@ def test_very_long_names_that_end_differently_have_a_row_each(length: int) -> No
     names = ["é" * length + end for end in "ab"]
     nodes = [gather(name, f"out {name}") for name in names]
     outputs = [tensor(node.output[0], FLOAT, ["n", 3]) for node in nodes]
-    session = opened(model_of(nodes, inputs_of(), outputs), "clamp", level=0)
+    model = model_of(nodes, inputs_of(), outputs, name=f"names of {length}")
+    session = opened(model, "clamp", level=0)
     run_on(session, DATA, WILD)
-    rows = rows_of("graph")
+    rows = rows_of(model.graph.name)
     assert sorted(row.node for row in rows) == names
     for row in rows:
         assert (row.runs, row.outside) == (1, 2)
@@ -289,13 +291,14 @@ def test_very_long_names_that_end_differently_have_a_row_each(length: int) -> No
 def test_a_node_without_a_name_is_its_first_output() -> None:
     node = gather("", "the rows")
     outputs = [tensor("the rows", FLOAT, ["n", 3])]
-    session = opened(model_of([node], inputs_of(), outputs), "error", level=0)
+    model = model_of([node], inputs_of(), outputs, name="nameless")
+    session = opened(model, "error", level=0)
     assert operators_on(session, GATHERS) == ["Gather"]
     with pytest.raises(Exception, match="IndicesTensor") as caught:
         run_on(session, DATA, WILD)
     sentence = "Gather 'the rows': IndicesTensor[1] must be in [-4, 4), got 9"
     assert said(caught.value) == sentence
-    (row,) = rows_of("graph")
+    (row,) = rows_of("nameless")
     assert (row.node, row.output_name, row.error) == ("the rows", "the rows", sentence)
 
 

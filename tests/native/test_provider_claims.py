@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from folders import HELPERS, ROOT
 from older_runtime import STATUS_OF_ERROR, older_runtime
 from onnx import TensorProto, helper
 from provider_models import (
@@ -28,6 +25,7 @@ from provider_models import (
     operators_on,
     ort,
     providers_of,
+    run_alone,
     run_on,
     said,
     session_of,
@@ -259,11 +257,6 @@ def test_a_cpu_provider_before_it_takes_every_node() -> None:
     assert providers_of(session) == {"g": CPU_PROVIDER}
 
 
-def test_the_session_says_that_the_provider_is_there() -> None:
-    session = opened(one_gather("Gather", DATA, WILD))
-    assert session.get_providers() == [GATHERS, CPU_PROVIDER]
-
-
 def test_by_name_it_is_there_since_1_25(capfd: pytest.CaptureFixture[str]) -> None:
     opened(one_gather("Gather", DATA, WILD))
     content = one_gather("Gather", DATA, WILD).SerializeToString()
@@ -287,16 +280,6 @@ def test_the_devices_have_no_options_of_their_own() -> None:
     assert [str(device.device.type).rsplit(".", 1)[-1] for device in found] == ["CPU"]
     assert [device.ep_options for device in found] == [{}]
     assert [device.ep_vendor for device in found] == ["onnxgather"]
-
-
-def in_a_program(code: str) -> list[str]:
-    """Return the lines that a program prints, which registers the library alone."""
-    paths = [str(ROOT), str(HELPERS), str(ROOT / "scripts")]
-    start = f"import sys; sys.path[:0] = {paths}\n"
-    command = [sys.executable, "-c", start + code]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -326,7 +309,7 @@ def test_importing_onnxgather_registers_nothing() -> None:
         "print(sorted({d.ep_name for d in ort.get_ep_devices()}))\n"
     )
     names = [CPU_PROVIDER, GATHERS]
-    assert in_a_program(code)[-2:] == [str([CPU_PROVIDER]), str(names)]
+    assert run_alone(code) == (f"{[CPU_PROVIDER]}\n{names}\n", "")
 
 
 def split_model() -> onnx.ModelProto:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from provider_models import one_gather, opened, operators_on, run_on
+from provider_models import one_gather, opened, operators_on, run_alone, run_on
 from sanitize import NATIVE
 
 import onnxgather as og
@@ -27,7 +27,6 @@ from onnxgather.core.execution import kernels, runtime
 
 DATA = np.arange(3000, dtype=np.float32).reshape(1000, 3)
 MODEL = "report"
-FOLDER = Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -229,16 +228,6 @@ class TestRows:
         assert (row.least, row.largest) == (limits.min, limits.max)
 
 
-def run_alone(code: str) -> tuple[str, str]:
-    """Run a program in a process of its own, and return what it prints and logs."""
-    paths = [str(path) for path in (FOLDER.parents[1], FOLDER.parent / "helpers")]
-    program = f"import sys; sys.path[:0] = {paths}\n{code}"
-    command = [sys.executable, "-c", program]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout, ended.stderr
-
-
 def test_a_node_warns_once_between_two_resets_where_the_option_is_set() -> None:
     code = """
 import numpy as np
@@ -268,6 +257,7 @@ run_often("silent", False)
     assert len(log.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_session_warns_of_a_node_that_a_silent_session_has_run_before() -> None:
     code = """
 import numpy as np
@@ -287,6 +277,7 @@ for report in (False, True, False, True):
     assert len(log.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_row_stays_when_the_provider_is_unregistered() -> None:
     code = """
 import gc
@@ -308,6 +299,7 @@ print([(row.node, row.runs, row.outside) for row in og.provider_report()])
     assert printed == "[('tokens', 2, 2)]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the library sees forks on Linux")
 def test_a_child_of_a_fork_can_read_a_report_that_a_thread_was_reading() -> None:
     """The rows of many nodes make a thread hold the lock nearly all the time."""

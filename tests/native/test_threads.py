@@ -9,7 +9,6 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from rings import by_ring
 from sanitize import NATIVE, SHARED
 
 Change = tuple[str, str]
@@ -17,10 +16,13 @@ Change = tuple[str, str]
 
 CALLERS = Path(__file__).parent / "callers.c"
 
-pytestmark = pytest.mark.skipif(
-    which("cc") is None or not hasattr(os, "fork"),
-    reason="there is no C compiler, or no fork",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        which("cc") is None or not hasattr(os, "fork"),
+        reason="there is no C compiler, or no fork",
+    ),
+]
 
 
 def compiled(folder: Path, *flags: str, change: Change | None = None) -> Path:
@@ -53,16 +55,14 @@ def ending(made: Path, callers: int, calls: int, forks: int, seconds: int = 60) 
 def test_callers_share_the_threads_and_children_have_their_own(tmp_path: Path) -> None:
     strict = ["-O1", "-Wall", "-Wextra", "-pedantic", "-Werror"]
     made = compiled(tmp_path, *strict)
-    assert ending(made, 4, by_ring(50, 1000), by_ring(5, 50)) == 0
+    assert ending(made, 4, 1000, 50) == 0
 
 
-@pytest.mark.slow
 def test_no_thread_races_with_another(tmp_path: Path) -> None:
     """ThreadSanitizer ends a child of a fork that starts threads, so nothing forks."""
     assert ending(compiled(tmp_path, "-O1", "-fsanitize=thread"), 4, 200, 0) == 0
 
 
-@pytest.mark.slow
 def test_no_thread_reads_or_writes_outside(tmp_path: Path) -> None:
     """No thread allocates during a fork, as the sanitizer's allocator has a lock."""
     made = compiled(tmp_path, "-O1", "-fsanitize=address,undefined")
@@ -83,12 +83,11 @@ MISTAKES: list[Change] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_planted_in_the_pool_are_seen(tmp_path: Path, mistake: Change) -> None:
     made = compiled(tmp_path, "-O1", "-w", change=mistake)
-    # When the threads run decides whether a fork meets a call.
-    assert any(ending(made, 4, 100, 10, seconds=5) for _ in range(20))
+    # On a busy machine a run may meet no bad moment.
+    assert any(ending(made, 4, 100, 10, seconds=5) for _ in range(10))
 
 
 RACES: list[Change] = [
@@ -101,8 +100,7 @@ RACES: list[Change] = [
 """Mistakes that seldom have an effect."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", RACES)
 def test_races_planted_in_the_pool_are_seen(tmp_path: Path, mistake: Change) -> None:
     made = compiled(tmp_path, "-O1", "-w", "-fsanitize=thread", change=mistake)
-    assert any(ending(made, 4, 50, 0, seconds=30) for _ in range(20))
+    assert any(ending(made, 4, 50, 0, seconds=30) for _ in range(5))

@@ -84,7 +84,7 @@ class TestSolve:
         start = time.monotonic()
         answer = solve(CUBES, 0.3, name)
         assert answer == Solved("unknown", why=f"{name}: timeout")
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 60
 
     def test_steps_are_limited(self, name: str) -> None:
         why = {"z3": "z3: canceled", "cvc5": "cvc5: resourceout"}[name]

@@ -82,7 +82,7 @@ def no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solvers, "_proved", set[Any]())  # what others have proved
 
 
-@pytest.mark.parametrize("policy", quick_alone(["clamp", "error"], POLICIES))
+@pytest.mark.parametrize("policy", quick_alone(["clamp"], POLICIES))
 @pytest.mark.parametrize("target", quick_alone(["portable", "native"], TARGETS))
 def test_the_models_of_all_programs_are_verified_and_proved(
     policy: OutOfRange, target: Target
@@ -308,7 +308,7 @@ class TestDifference:
 class TestWhole:
     def test_random_programs_are_run_and_each_dispatch_is_proved(self) -> None:
         cases = 0
-        for seed in range(by_ring(12, 60)):
+        for seed in range(by_ring(4, 60)):
             program = parse_program(random_program(seed), "p.json")
             policy, target = PAIRS[seed * 7 % len(PAIRS)]
             inputs = ((), None)[seed % 2]
@@ -318,7 +318,7 @@ class TestWhole:
             )
             assert (found.proved, found.by_dispatch) == (True, True), seed
             cases += found.cases
-        assert cases > 8
+        assert cases > by_ring(2, 8)
 
     @pytest.mark.parametrize("policy", ["clamp", "zero", "directml"])
     def test_each_dispatch_of_a_program_for_webnn_is_proved(
@@ -419,6 +419,7 @@ class TestPython:
             == "verify must be True or False, got 'yes'"
         )
 
+    @pytest.mark.slow
     def test_neither_runtime_nor_prover_is_imported_unless_asked(self) -> None:
         program = """\
 import sys

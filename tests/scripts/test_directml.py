@@ -83,6 +83,7 @@ def validity(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_without_a_host_the_script_says_how_to_make_one(tmp_path: Path) -> None:
     found = validity("--host", tmp_path)
     assert (found.returncode, found.stdout) == (3, "")
@@ -102,6 +103,7 @@ def test_the_script_ends_where_directml_does_not_start(tmp_path: Path) -> None:
     assert found.stderr == "DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E\n"
 
 
+@pytest.mark.slow
 @stand_in
 class TestValidity:
     def test_accepting_what_directml_refuses_is_a_finding(self, tmp_path: Path) -> None:
@@ -113,7 +115,6 @@ class TestValidity:
             in found.stdout
         )
 
-    @pytest.mark.slow
     def test_accepting_what_crashes_directml_is_a_finding(self, tmp_path: Path) -> None:
         host = fake_folder(tmp_path, "sys.exit(3)")
         found = validity("--count", 16, "--host", host)
@@ -123,7 +124,6 @@ class TestValidity:
             in found.stdout
         )
 
-    @pytest.mark.slow
     def test_refusing_what_directml_accepts_without_a_reason_is_a_finding(
         self, tmp_path: Path
     ) -> None:
@@ -137,7 +137,6 @@ class TestValidity:
             in found.stdout
         )
 
-    @pytest.mark.slow
     @live
     def test_directml_and_onnxgather_agree(self) -> None:
         found = validity("--count", 640, "--seed", 3)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -73,10 +73,20 @@ def test_environments_are_folders_with_an_interpreter(tmp_path: Path) -> None:
     assert [*observatory.environments(None)] == []
 
 
-def ran(*words: str) -> subprocess.CompletedProcess[str]:
-    """A run of the script."""
-    command = [sys.executable, observatory.__file__, *words]
-    return subprocess.run(command, capture_output=True, text=True)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """What runs the script; it returns the exit code and what the script prints."""
+
+    def ran(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["observatory.py", *words])
+        code = observatory.main()
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    return ran
 
 
 def files_of(report: Report, folder: Path) -> list[str]:
@@ -94,45 +104,49 @@ def files_of(report: Report, folder: Path) -> list[str]:
     return files
 
 
-def test_reports_become_one_page_and_one_json_and_no_case_runs(tmp_path: Path) -> None:
+def test_reports_become_one_page_and_one_json_and_no_case_runs(
+    run: Run, tmp_path: Path
+) -> None:
     files = files_of(small(), tmp_path)
-    done = ran("--reports", *files, "-o", str(tmp_path / "out"))
-    assert (done.returncode, done.stdout) == (0, "")
+    code, out, err = run("--reports", *files, "-o", str(tmp_path / "out"))
+    assert (code, out) == (0, "")
     report = open_report(str(tmp_path / "out/observatory.json"))
     assert report.lanes == small().lanes
     assert [len(case.results) for case in report.cases] == [1, 2, 3, 3, 3, 3]
     page = Page((tmp_path / "out/observatory.html").read_bytes())
     assert [case["name"] for case in page.cases] == [case.name for case in report.cases]
-    assert done.stderr.splitlines()[:3] == [
+    assert err.splitlines()[:3] == [
         "observatory.py: cpu: 6 of 6 passed",
         "observatory.py: openvino: 1 of 5 passed",
         "observatory.py: directml: onnxruntime has no DmlExecutionProvider",
     ]
 
 
-def test_reports_that_cannot_be_joined_are_one_sentence(tmp_path: Path) -> None:
+def test_reports_that_cannot_be_joined_are_one_sentence(
+    run: Run, tmp_path: Path
+) -> None:
     path, *_ = files_of(small(), tmp_path)
-    done = ran("--reports", path, path, "-o", str(tmp_path / "out"))
+    code, _, err = run("--reports", path, path, "-o", str(tmp_path / "out"))
     said = f"{path}: case 'gather/a' must be in one report, got {path} too"
-    assert (done.returncode, done.stderr) == (1, f"observatory.py: {said}\n")
+    assert (code, err) == (1, f"observatory.py: {said}\n")
     assert not [*(tmp_path / "out").iterdir()]
 
 
 @pytest.mark.slow
-def test_one_page_and_one_json_are_written(tmp_path: Path) -> None:
-    done = ran("-k", "forbidden/gather/", "-o", str(tmp_path))
-    assert (done.returncode, done.stdout) == (0, "")
+def test_one_page_and_one_json_are_written(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("-k", "forbidden/gather/", "-o", str(tmp_path))
+    assert (code, out) == (0, "")
     report = open_report(str(tmp_path / "observatory.json"))
     assert {"cpu", "onnx-reference"} <= {lane.name for lane in report.lanes}
     assert len(report.cases) == 4
     page = Page((tmp_path / "observatory.html").read_bytes())
     assert [case["name"] for case in page.cases] == [case.name for case in report.cases]
-    assert "observatory.py: cpu: " in done.stderr
+    assert "observatory.py: cpu: " in err
 
 
 @pytest.mark.slow
-def test_no_case_is_a_failure(tmp_path: Path) -> None:
-    done = ran("-k", "no such case", "-o", str(tmp_path))
-    assert done.returncode == 1
-    assert "no case name contains" in done.stderr
+def test_no_case_is_a_failure(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("-k", "no such case", "-o", str(tmp_path))
+    assert code == 1
+    assert "no case name contains" in err
     assert not [*tmp_path.iterdir()]

@@ -24,7 +24,7 @@ from command_line import DESC, spawn
 from folders import MODELS, ROOT
 from messages import message_of
 from rings import one_quick_in
-from stub_runtime import environment
+from stub_runtime import environment, gone
 
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Child, NoAnswerError
@@ -74,19 +74,6 @@ class Asking(Child):
             {"do": do},
             blobs,
         )
-
-
-def gone(pid: int, within: float = 5) -> bool:
-    """Whether a program ends within some seconds."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        with suppress(OSError):
-            stat = Path(f"/proc/{pid}/stat").read_text()
-            if stat.rpartition(")")[2].split()[0] != "Z":
-                time.sleep(0.02)
-                continue
-        return True
-    return False
 
 
 class Lane:
@@ -610,6 +597,7 @@ class TestWrongSeconds:
         os.environ["ONNXGATHER_WARM_SECONDS"] = value  # the lane has set another one
         assert message_of(NoAnswerError, lane.pid) == f"{sentence}{value!a}"
 
+    @pytest.mark.slow
     def test_run_tells_it_and_blames_no_provider(
         self, tmp_path: Path, sentence: str, value: str
     ) -> None:

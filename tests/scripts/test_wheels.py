@@ -8,8 +8,11 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
+from unittest.mock import patch
 from zipfile import ZipFile
 
 import pytest
@@ -24,10 +27,11 @@ made_here = pytest.mark.skipif(
 
 def run(*arguments: str) -> tuple[int, str, str]:
     """Run the script; return the exit code and what it says."""
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True
-    )
-    return done.returncode, done.stdout, done.stderr
+    out, err = StringIO(), StringIO()
+    words = patch.object(sys, "argv", ["wheels.py", *arguments])
+    with words, redirect_stdout(out), redirect_stderr(err):
+        code = wheels.main()
+    return code, out.getvalue(), err.getvalue()
 
 
 def test_an_unknown_platform_is_told_in_a_sentence(tmp_path: Path) -> None:
@@ -45,12 +49,11 @@ def test_an_unknown_platform_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(wheels, "EXTRA", ("a_compiler",))
-    monkeypatch.setattr(sys, "argv", ["wheels.py", "-o", str(tmp_path / "dist")])
-    assert wheels.main() == 2
-    assert capsys.readouterr() == (
+    assert run("-o", str(tmp_path / "dist")) == (
+        2,
         "",
         "wheels.py: a_compiler is not installed: pip install -e '.[wheels]'\n",
     )
@@ -66,22 +69,21 @@ def test_a_folder_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
 
 @made_here
 def test_a_compile_that_fails_is_told_in_the_words_of_the_compiler(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def no_headers(folder: Path) -> Path:
         return folder
 
     monkeypatch.setattr(wheels, "headers", no_headers)
     output = tmp_path / "dist"
-    arguments = ["wheels.py", "--platform", "manylinux_2_28_x86_64", "-o", str(output)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    assert wheels.main() == 1
+    code, _, said = run("--platform", "manylinux_2_28_x86_64", "-o", str(output))
+    assert code == 1
     assert re.fullmatch(
         r"wheels\.py: manylinux_2_28_x86_64: the native kernels must be built, as "
         r"ONNXGATHER_NATIVE is 1, but the C compiler failed: .*python\.c:\d+:\d+: fatal"
         r" error: "
         r"'Python\.h' file not found\n",
-        capsys.readouterr().err,
+        said,
     )
     assert [*output.iterdir()] == []
 

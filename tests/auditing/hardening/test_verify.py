@@ -145,6 +145,7 @@ def test_a_model_of_which_no_node_is_rewritten_is_audited_once_to_be_hardened(
     assert len(audited) == 2
 
 
+@pytest.mark.slow
 def test_a_seed_makes_the_same_inputs_in_each_process() -> None:
     code = """\
 from onnx import parser

@@ -129,7 +129,7 @@ def test_under_its_contract_an_operator_is_proved_and_runs(name: str) -> None:
 
 
 # Each run has a process of its own.
-@pytest.mark.parametrize("name", one_quick_in(80, JUDGED))
+@pytest.mark.parametrize("name", one_quick_in(240, JUDGED))
 def test_an_index_out_of_range_in_a_run_is_found(name: str) -> None:
     made = JUDGED[name]
     # A run of the graph of each level would take a process more.
@@ -434,7 +434,7 @@ def test_a_feature_of_a_tree_ensemble_is_a_column_of_its_input(op: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("op", TREES)
+@pytest.mark.parametrize("op", one_quick_in(3, TREES))
 def test_a_tree_ensemble_needs_as_many_columns_as_its_features(op: str) -> None:
     made = tree_ensemble(op, [3], "columns")
     record = only(og.audit(made, levels=()))

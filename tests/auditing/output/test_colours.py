@@ -52,6 +52,7 @@ def test_the_verdict_and_each_label_have_the_colour_of_their_states() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_audit_prints_colours_where_they_are_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

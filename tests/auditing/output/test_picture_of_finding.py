@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_graphs import BOOL, FLOAT, INT64, constant, graph, info, model, node
+from rings import one_quick_in
 
 from onnxgather.auditing import cropping
 from onnxgather.auditing.audit import Premises, audit_model
@@ -91,7 +92,8 @@ def test_an_index_along_a_size_of_1_is_not_drawn_with_what_directml_reads() -> N
 
 
 @pytest.mark.parametrize(
-    ("trips", "outside", "indices"), [(9, [1], "-4 -5"), (3, None, "3 2")]
+    ("trips", "outside", "indices"),
+    one_quick_in(2, [(9, [1], "-4 -5"), (3, None, "3 2")]),
 )
 def test_of_a_loop_the_first_execution_with_an_index_out_of_range_is_drawn(
     trips: int, outside: list[int] | None, indices: str
@@ -117,12 +119,15 @@ AT = constant("at", np.zeros((4, 3), np.int64))
 
 @pytest.mark.parametrize(
     ("other", "stored"),
-    [
-        # No gather, no type of DirectML, and sizes that it refuses.
-        (node("ScatterElements", ["table", "at", "table"], "other"), AT),
-        (node("Gather", ["words", "ids"], "other"), WORDS),
-        (node("GatherElements", ["table", "narrow"], "other"), NARROW),
-    ],
+    one_quick_in(
+        3,
+        [
+            # No gather, no type of DirectML, and sizes that it refuses.
+            (node("ScatterElements", ["table", "at", "table"], "other"), AT),
+            (node("Gather", ["words", "ids"], "other"), WORDS),
+            (node("GatherElements", ["table", "narrow"], "other"), NARROW),
+        ],
+    ),
 )
 def test_what_directml_does_not_gather_has_no_picture(other: Any, stored: Any) -> None:
     made = model([other, *TWO], [IDS], ["other", "again"], [TABLE, stored])

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from network_draft import results, session
 from onnx import helper
 from onnx_graphs import written
-from rings import one_quick_in
+from rings import by_ring, one_quick_in
 
 import onnxgather as og
 from onnxgather.auditing.proof.contract import (
@@ -103,7 +103,7 @@ WILD = {
 }
 """Contracts of each kind, whose inputs are drawn."""
 
-WILD_INPUTS = 300
+WILD_INPUTS = by_ring(100, 300)
 """How many inputs are drawn for each."""
 
 

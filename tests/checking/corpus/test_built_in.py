@@ -327,6 +327,7 @@ def test_every_kind_of_out_of_range_index_is_under_every_policy() -> None:
         )
 
 
+@pytest.mark.slow
 def test_directml_itself_is_asked_each_question_once() -> None:
     """It has one rule for indices out of range, whatever the policy of a case."""
     by_policy: dict[OutOfRange, int] = dict.fromkeys(POLICIES, 0)

@@ -345,7 +345,8 @@ def test_lines_read_back_equal(exports: Path) -> None:
         assert not line
 
 
-@pytest.mark.parametrize("name", one_quick_in(2, ["onnx", "json"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["onnx", "json"])
 def test_the_readme_runs_its_export(tmp_path: Path, name: FormatName) -> None:
     exported = export(few(), name, tmp_path)
     assert exported.beside > 0

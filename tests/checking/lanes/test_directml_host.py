@@ -200,14 +200,14 @@ LATE = broken("the host did not answer within 0.2 s", Breakdown.LATE, "0.2 s")
 
 
 def test_a_host_that_hangs_is_ended() -> None:
-    with closing(Host(fake("time.sleep(60)"), timeout=2)) as host:
+    with closing(Host(fake("time.sleep(60)"), timeout=60)) as host:
         host.timeout = 0.2
         assert broken_by(host) == LATE
 
 
 def test_a_host_that_reads_nothing_is_ended() -> None:
     start = "greet(); sys.stdin.buffer.read(11); answer(b'', **INFO); time.sleep(60)"
-    with closing(Host(fake("pass", start), timeout=2)) as host:
+    with closing(Host(fake("pass", start), timeout=60)) as host:
         host.timeout = 0.2
         with pytest.raises(NoAnswerError) as caught:
             host.ask(ASKED, (bytes(1 << 20),) * 3)

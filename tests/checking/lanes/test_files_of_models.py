@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from own_models import stamped, with_wrong_bound
+from rings import one_quick_in
 from short_descriptors import descriptor
 
 import onnxgather as og
@@ -57,7 +58,7 @@ def results(case: DescriptorCase, *names: str) -> list[Result]:
             lane.close()
 
 
-@pytest.mark.parametrize("name", ["cpu", "onnx-reference"])
+@pytest.mark.parametrize("name", one_quick_in(2, ["cpu", "onnx-reference"]))
 def test_a_lane_that_runs_models_runs_the_file(name: str) -> None:
     right = case_of(og.to_onnx(gather()))
     (result,) = results(right, name)

@@ -16,6 +16,7 @@ from folders import ROOT
 from lane_cases import pair, results, told, vector_gather
 from messages import message_of, rows_of
 from planted_adapter import planted
+from rings import one_quick_in
 from short_descriptors import descriptor
 
 import onnxgather as og
@@ -75,6 +76,7 @@ def test_a_right_answer_passes(tmp_path: Path) -> None:
     assert (found.lane, found.state, found.nodes) == ("planted", "PASS", ("Gather",))
 
 
+@pytest.mark.slow
 def test_an_adapter_may_print_while_it_loads(tmp_path: Path) -> None:
     # The second is the greeting of the program itself.
     for text in (b"x" * 200_000, b"\x93gather\n"):
@@ -127,7 +129,7 @@ expected data type float32, got float64
 """
 
 
-@pytest.mark.parametrize(("change", "reason"), rows_of(WRONG))
+@pytest.mark.parametrize(("change", "reason"), one_quick_in(3, rows_of(WRONG)))
 def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> None:
     ((state, found),) = told(lane_on(tmp_path, change))
     assert (state, (found or "").partition("; ")[0]) == ("DIFF", reason)
@@ -203,7 +205,7 @@ ONCE = [
 ]
 
 
-@pytest.mark.parametrize(("change", "state", "reason"), ONCE)
+@pytest.mark.parametrize(("change", "state", "reason"), one_quick_in(6, ONCE))
 def test_what_becomes_of_one_case(
     tmp_path: Path, change: str, state: str, reason: str | None
 ) -> None:
@@ -212,6 +214,7 @@ def test_what_becomes_of_one_case(
     assert told(lane_on(tmp_path, change)) == [(state, reason)]
 
 
+@pytest.mark.slow
 def test_without_ran_the_bytes_count_alone(tmp_path: Path) -> None:
     (result,) = results(lane_on(tmp_path, "del ran"), pair())
     (found,) = result.results
@@ -244,6 +247,7 @@ def test_a_run_that_fails_has_its_own_message_though_ran_knows_nothing(
     assert told(lane_on(tmp_path, fails)) == [("ERROR", "planted failed: no kernel")]
 
 
+@pytest.mark.slow
 def test_what_ran_for_valid_indices_counts_where_others_are_refused(
     tmp_path: Path,
 ) -> None:
@@ -311,6 +315,7 @@ def test_what_the_adapter_cannot_pass_on_is_not_run_and_no_refusal(
     ]
 
 
+@pytest.mark.slow
 def test_numbers_between_indices_do_not_keep_an_adapter_from_a_case(
     tmp_path: Path,
 ) -> None:
@@ -364,6 +369,7 @@ def test_a_case_after_one_that_must_be_refused_has_another_process(
     assert [state for state, _ in states] == ["DIFF", "PASS"]
 
 
+@pytest.mark.slow
 @forks
 def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
     tmp_path: Path,
@@ -392,6 +398,7 @@ def test_a_refusal_counts_only_if_both_runs_for_valid_indices_are_right(
         assert beside.startswith(why)
 
 
+@pytest.mark.slow
 @forks
 def test_a_forbidden_node_that_runs_once_of_two_times_is_not_refused(
     tmp_path: Path,
@@ -422,6 +429,7 @@ def node_case(data: Array, indices: object = (2, 0, -1)) -> NodeCase:
 TEXTS = np.array([["a", "bc\0"], ["ü", ""], ["d" * 99, "e"]], object)
 
 
+@pytest.mark.slow
 def test_a_runtime_is_given_texts_and_returns_them(tmp_path: Path) -> None:
     assert told(lane_on(tmp_path), node_case(TEXTS)) == [("PASS", None)]
     # Arrays of numpy's own texts are texts too.
@@ -435,6 +443,7 @@ def test_a_runtime_is_given_texts_and_returns_them(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_runtime_is_given_other_data_types(tmp_path: Path) -> None:
     for name in ("bfloat16", "float8_e4m3fn", "int4"):
         dtype = np.dtype(getattr(ml_dtypes, name))
@@ -450,6 +459,7 @@ def test_a_runtime_is_given_other_data_types(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @forks
 def test_a_data_type_that_no_array_holds_is_not_run(tmp_path: Path) -> None:
     change = """
@@ -465,6 +475,7 @@ def test_a_data_type_that_no_array_holds_is_not_run(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_node_with_an_index_out_of_range_must_be_refused(tmp_path: Path) -> None:
     case = node_case(TEXTS, [0, 3])
     ((state, reason),) = told(lane_on(tmp_path), case)
@@ -524,6 +535,7 @@ def test_a_case_that_ends_its_process_costs_itself_alone(
     ]
 
 
+@pytest.mark.slow
 @forks
 def test_a_runtime_that_ends_between_cases_names_the_case_before(
     tmp_path: Path,
@@ -565,6 +577,7 @@ def test_the_frames_of_a_backtrace_are_left_out(tmp_path: Path) -> None:
     assert reason.endswith("; it printed: before aborting")
 
 
+@pytest.mark.slow
 @forks
 def test_a_runtime_may_wait_at_its_end_for_a_thread_that_its_import_started(
     tmp_path: Path,
@@ -590,6 +603,7 @@ def test_a_runtime_may_wait_at_its_end_for_a_thread_that_its_import_started(
     assert time.monotonic() - start < adapter_program.END_TIME
 
 
+@pytest.mark.slow
 @forks
 def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     counted = tmp_path / "imports"
@@ -601,6 +615,7 @@ def test_a_crash_does_not_import_the_runtime_again(tmp_path: Path) -> None:
     assert counted.read_text() == "xx"  # the first worker is a program of its own
 
 
+@pytest.mark.slow
 def test_a_hang_ends_in_time(tmp_path: Path) -> None:
     lane = lane_on(tmp_path, AT_THREE.format(fault="time.sleep(60)"), timeout=2)
     assert told(lane, pair(3, 0), pair(1, 0)) == [
@@ -609,6 +624,7 @@ def test_a_hang_ends_in_time(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @forks
 def test_a_runtime_that_dies_at_exit_is_a_finding_and_its_cases_pass(
     tmp_path: Path,
@@ -646,6 +662,7 @@ def foreign(folder: Path, change: str, *cases: Case) -> tuple[str, str, str]:
     )
 
 
+@pytest.mark.slow
 def test_the_bytes_around_an_input_are_told_as_foreign_memory(tmp_path: Path) -> None:
     change = """
     import ctypes
@@ -670,6 +687,7 @@ def test_memory_that_was_never_written_is_told_as_foreign_memory(
     assert (state, how) == ("DIFF", "pattern")
 
 
+@pytest.mark.slow
 def test_runs_that_differ_do_not_pass_though_one_is_right(tmp_path: Path) -> None:
     change = """
     RUNS = []
@@ -695,6 +713,7 @@ def test_values_of_nowhere_are_told_as_foreign_memory(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -789,6 +808,7 @@ the adapter PATH does not load: SyntaxError: invalid syntax (planted.py, line LI
 """
 
 
+@pytest.mark.slow
 def test_the_longest_version_is_one(tmp_path: Path) -> None:
     lane = lane_on(tmp_path, "VERSION = '1' * 200")
     info = lane.start()
@@ -796,7 +816,7 @@ def test_the_longest_version_is_one(tmp_path: Path) -> None:
     assert (info.not_run, info.versions["planted"]) == (None, "1" * 200)
 
 
-@pytest.mark.parametrize(("change", "reason"), rows_of(NO_ADAPTERS))
+@pytest.mark.parametrize(("change", "reason"), one_quick_in(5, rows_of(NO_ADAPTERS)))
 def test_a_file_that_is_no_adapter_says_why(
     tmp_path: Path, change: str, reason: str
 ) -> None:
@@ -857,6 +877,7 @@ def test_an_adapter_has_no_name_of_another_lane(name: str) -> None:
     ) == (f"the name of an adapter must not be that of another lane, got {name!r}")
 
 
+@pytest.mark.slow
 def test_an_adapter_may_have_lanes_in_several_environments(tmp_path: Path) -> None:
     adapter = planted(tmp_path)
     lanes = open_lanes(["mine@a", "mine@b"], adapters={"mine": adapter})
@@ -873,6 +894,7 @@ def test_the_page_has_the_table_of_runtimes() -> None:
     assert rows[: len(OTHER_RUNTIMES)] == [row.line for row in OTHER_RUNTIMES.values()]
 
 
+@pytest.mark.slow
 def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
     (block,) = re.findall(r"```python\n(.+?)```", PAGE, re.DOTALL)
     path = tmp_path / "mine.py"
@@ -881,6 +903,7 @@ def test_the_adapter_of_the_page_passes(tmp_path: Path) -> None:
     assert told(lane) == [("PASS", None)]
 
 
+@pytest.mark.slow
 def test_the_command_takes_an_adapter_and_an_opset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

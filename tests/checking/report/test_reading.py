@@ -10,11 +10,10 @@ from browser import NEEDS_CHROMIUM, probed
 from command_line import call
 from folders import MODELS
 from report_samples import small
-from rings import quick_alone
 
 from onnxgather.checking.report import html
 
-pytestmark = NEEDS_CHROMIUM
+pytestmark = [pytest.mark.slow, NEEDS_CHROMIUM]
 
 NETWORK = MODELS / "networks" / "keywords.onnx"
 COMMANDS = {
@@ -94,10 +93,7 @@ return [texts.length > 50, [...faint]];
 
 @pytest.mark.parametrize(
     ("kind", "dark"),
-    quick_alone(
-        [("check", True)],
-        [(k, d) for k in ("check", "show", "audit") for d in (True, False)],
-    ),
+    [(k, d) for k in ("check", "show", "audit") for d in (True, False)],
 )
 def test_each_text_has_a_contrast_of_4_5(tmp_path: Path, kind: str, dark: bool) -> None:
     found = probed(tmp_path, page_of(kind, tmp_path), OPENED + CONTRAST, 1200, dark)
@@ -125,8 +121,7 @@ return {
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", quick_alone(["check"], ["check", "show", "audit"]))
+@pytest.mark.parametrize("kind", ["check", "show", "audit"])
 def test_a_page_with_texts_twice_as_large_fits_a_narrow_window(
     tmp_path: Path, kind: str
 ) -> None:

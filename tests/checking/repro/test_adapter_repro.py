@@ -109,6 +109,7 @@ def test_a_fault_becomes_a_folder_that_needs_the_runtime_alone(tmp_path: Path) -
     assert f"## How to run it {how} `program.json` says" in text
 
 
+@pytest.mark.slow
 def test_foreign_memory_is_to_be_reported_privately_first(tmp_path: Path) -> None:
     outcome = made(tmp_path, FOREIGN, OUTSIDE)
     title = "planted returns an output for Gather with an index out of range"
@@ -132,6 +133,7 @@ def test_foreign_memory_is_to_be_reported_privately_first(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 def test_a_script_that_ends_shows_that_the_runtime_ends(tmp_path: Path) -> None:
     outcome = made(tmp_path, ENDS, OUTSIDE)
@@ -146,6 +148,7 @@ def test_a_script_that_ends_shows_that_the_runtime_ends(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "does"),
     [
@@ -168,6 +171,7 @@ def test_the_title_says_what_was_returned(
     assert outcome.text == f"{tmp_path / 'out'}: {title}"
 
 
+@pytest.mark.slow
 def test_ran_is_called_behind_the_runs(tmp_path: Path) -> None:
     change = """
     def load(model, name):
@@ -188,6 +192,7 @@ def test_ran_is_called_behind_the_runs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_the_nodes_see_to_is_said_where_a_policy_bounds_indices(
     tmp_path: Path,
 ) -> None:
@@ -203,6 +208,7 @@ def test_what_the_nodes_see_to_is_said_where_a_policy_bounds_indices(
     )
 
 
+@pytest.mark.slow
 def test_a_script_without_the_runtime_says_so(tmp_path: Path) -> None:
     made(tmp_path, WITHOUT_NEGATIVES, CASE)
     adapter = tmp_path / "out" / "adapter.py"
@@ -236,6 +242,7 @@ data[np.clip(indices, 0, 3)] + np.float32(1) | returns an output for Gather with
 range."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", TWO_RUNS.strip().splitlines())
 def test_the_run_that_is_wrong_is_reduced(row: str, tmp_path: Path) -> None:
     returned, does, in_range = row.split(" | ")

@@ -48,6 +48,7 @@ def test_the_types_that_gathers_accept_are_those_of_the_schemas(operator: str) -
     assert named == set(GATHERED_TYPES)
 
 
+@pytest.mark.slow
 def test_a_type_of_ml_dtypes_is_found_where_nothing_imported_it() -> None:
     program = (
         "from onnxgather.core.descriptors.datatypes import dtype_of;"

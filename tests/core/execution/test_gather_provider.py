@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 from cpp_programs import compile_program, needs_headers, needs_headers_of_plugins
 from folders import MODELS, ROOT
 from messages import message_of
-from onnx import parser
+from provider_models import one_gather, opened, ort, run_on, session_of
 
 import onnxgather as og
 from onnxgather.core.execution import kernels, runtime
@@ -26,36 +25,22 @@ pytestmark = pytest.mark.skipif(
     kernels.operators_library() is None, reason="the native kernels are not built"
 )
 
-RUNTIME: Any = import_module("onnxruntime")
-HEAD = '<ir_version: 8, opset_import: ["": 17]>'
 NETWORK = MODELS / "networks" / "keywords.onnx"
 
 
 def model_named(name: str, node: str = "tokens") -> onnx.ModelProto:
-    """Return a model that is one Gather, in a graph of this name."""
-    model = parser.parse_model(
-        f"{HEAD} g (float[n,2] data, int64[k] ids) => (float[k,2] rows)"
-        " { rows = Gather<axis=0>(data, ids) }"
-    )
-    model.graph.name = name
-    model.graph.node[0].name = node
-    return model
-
-
-def session_of(model: onnx.ModelProto, *arguments: Any) -> Any:
-    """Return a session on the provider; the arguments are those of `add_provider`."""
-    options = RUNTIME.SessionOptions()
-    og.add_provider(options, *arguments)
-    return RUNTIME.InferenceSession(model.SerializeToString(), options)
+    """Return a model that is one Gather of rows, in a graph of this name."""
+    shapes = (["n", 2], ["k"], ["k", 2])
+    return one_gather("Gather", DATA, IDS, name=node, graph=name, shapes=shapes)
 
 
 DATA = np.arange(8, dtype=np.float32).reshape(4, 2)
+IDS = np.zeros(1, np.int64)
 
 
-def run(session: Any, *indices: int) -> Any:
-    """Return the rows of `DATA` that a session selects."""
-    (rows,) = session.run(None, {"data": DATA, "ids": np.array(indices, np.int64)})
-    return rows
+def run(session: Any, *indices: int) -> None:
+    """Select rows of `DATA`."""
+    run_on(session, DATA, np.array(indices, np.int64))
 
 
 def rows_named(name: str) -> list[og.GatherCounts]:
@@ -66,48 +51,36 @@ def rows_named(name: str) -> list[og.GatherCounts]:
 class TestAdded:
     """The provider in the options of a session."""
 
-    def test_a_session_has_it_before_the_cpu(self) -> None:
-        session = session_of(model_named("first"))
-        assert session.get_providers() == [GATHERS, CPU]
-
-    def test_it_is_behind_a_provider_that_was_added_before(self) -> None:
-        options = RUNTIME.SessionOptions()
-        options.add_provider("AzureExecutionProvider", {})
+    def test_a_session_has_it_before_the_cpu_and_refuses_without_a_policy(self) -> None:
+        options = ort.SessionOptions()
         og.add_provider(options)
-        session = RUNTIME.InferenceSession(str(NETWORK), options)
-        assert session.get_providers() == ["AzureExecutionProvider", GATHERS, CPU]
-
-    @pytest.mark.parametrize("out_of_range", ["clamp", "zero", "directml"])
-    def test_the_policy_is_that_of_the_session(
-        self, out_of_range: og.OutOfRange
-    ) -> None:
-        output = run(session_of(model_named("policies"), out_of_range), 9, -9, 1)
-        desc = og.from_onnx("Gather", ("FLOAT32", [4, 2]), ("INT64", [3]))
-        indices = np.array([9, -9, 1], np.int64)
-        expected = og.reference(desc, DATA, indices[np.newaxis], out_of_range)
-        assert output.tobytes() == expected.tobytes()
-
-    def test_without_a_policy_an_index_out_of_range_is_an_error(self) -> None:
-        session = session_of(model_named("errors"))
+        session = session_of(model_named("first"), options)
+        assert session.get_providers() == [GATHERS, CPU]
         text = message_of(Exception, run, session, 0, 9)
         assert text.endswith(
             "Gather 'tokens': IndicesTensor[1] must be in [-4, 4), got 9"
         )
 
+    def test_it_is_behind_a_provider_that_was_added_before(self) -> None:
+        options = ort.SessionOptions()
+        options.add_provider("AzureExecutionProvider", {})
+        og.add_provider(options)
+        session = ort.InferenceSession(str(NETWORK), options)
+        assert session.get_providers() == ["AzureExecutionProvider", GATHERS, CPU]
+
     def test_two_sessions_take_the_same_options(self) -> None:
-        options = RUNTIME.SessionOptions()
+        options = ort.SessionOptions()
         og.add_provider(options, "clamp")
-        content = model_named("twins").SerializeToString()
         for _ in range(2):
-            run(RUNTIME.InferenceSession(content, options), 7)
+            run(session_of(model_named("twins"), options), 7)
         (row,) = rows_named("twins")
         assert (row.runs, row.outside) == (2, 2)
 
     def test_providers_by_name_take_the_place_of_those_of_the_options(self) -> None:
-        options = RUNTIME.SessionOptions()
+        options = ort.SessionOptions()
         og.add_provider(options)
         with pytest.warns(UserWarning, match="already been configured"):
-            session = RUNTIME.InferenceSession(str(NETWORK), options, providers=[CPU])
+            session = ort.InferenceSession(str(NETWORK), options, providers=[CPU])
         assert session.get_providers() == [CPU]
 
 
@@ -116,7 +89,7 @@ class TestRefused:
 
     @pytest.mark.parametrize(
         ("value", "name"),
-        [(None, "NoneType"), (5, "int"), (RUNTIME.RunOptions(), "RunOptions")],
+        [(None, "NoneType"), (5, "int"), (ort.RunOptions(), "RunOptions")],
     )
     def test_options_of_another_type(self, value: object, name: str) -> None:
         assert message_of(og.OnnxGatherError, og.add_provider, value) == (
@@ -124,7 +97,7 @@ class TestRefused:
         )
 
     def test_options_that_have_the_provider(self) -> None:
-        options = RUNTIME.SessionOptions()
+        options = ort.SessionOptions()
         og.add_provider(options, "clamp")
         assert message_of(og.OnnxGatherError, og.add_provider, options, "zero") == (
             "session_options must not have onnxgather's provider, got options that have"
@@ -132,7 +105,7 @@ class TestRefused:
         )
 
     def test_a_refused_policy_leaves_the_options_as_they_are(self) -> None:
-        options: Any = RUNTIME.SessionOptions()
+        options: Any = ort.SessionOptions()
         add: Any = og.add_provider
         message_of(og.OnnxGatherError, add, options, "clmap")
         message_of(og.OnnxGatherError, add, options, "clamp", 1)
@@ -142,7 +115,7 @@ class TestRefused:
 
     def test_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
-        options = RUNTIME.SessionOptions()
+        options = ort.SessionOptions()
         for call in (
             lambda: og.add_provider(options),
             og.provider_library,
@@ -163,8 +136,8 @@ class TestRefused:
     def test_in_an_older_onnx_runtime(
         self, version: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        options = RUNTIME.SessionOptions()
-        monkeypatch.setattr(RUNTIME, "__version__", version)
+        options = ort.SessionOptions()
+        monkeypatch.setattr(ort, "__version__", version)
         assert message_of(og.ProviderError, og.add_provider, options) == (
             f"{GATHERS} must run in ONNX Runtime 1.24 or later, got {version}; install"
             " onnxruntime>=1.24.4"
@@ -173,7 +146,7 @@ class TestRefused:
     def test_a_library_that_another_thread_registers_meanwhile(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        og.add_provider(RUNTIME.SessionOptions())
+        og.add_provider(ort.SessionOptions())
         module: Any = runtime
         list_devices = module._plugin_devices
         calls: list[str] = []
@@ -183,7 +156,7 @@ class TestRefused:
             return list_devices(*arguments) if len(calls) > 1 else []
 
         monkeypatch.setattr(runtime, "_plugin_devices", late)
-        og.add_provider(RUNTIME.SessionOptions())
+        og.add_provider(ort.SessionOptions())
         assert len(calls) > 2
 
 
@@ -191,7 +164,7 @@ class TestReport:
     """The rows of the report."""
 
     def test_a_row_counts_the_runs_of_a_node(self) -> None:
-        session = session_of(model_named("counted"), "clamp")
+        session = opened(model_named("counted"), "clamp")
         assert [(row.runs, row.outside) for row in rows_named("counted")] == [(0, 0)]
         run(session, 0, 1)
         run(session, 9, 2, -7)
@@ -201,7 +174,7 @@ class TestReport:
                 policy="clamp",
                 operator="Gather",
                 node="tokens",
-                output_name="rows",
+                output_name="output",
                 runs=2,
                 indices=5,
                 outside=2,
@@ -212,32 +185,11 @@ class TestReport:
             )
         ]
 
-    @pytest.mark.parametrize(
-        "name", ['a "quoted" \\ name', "line\nand\ttab", "sep\u2028arator", "Größe"]
-    )
-    def test_a_row_has_names_as_the_model_has_them(self, name: str) -> None:
-        model = model_named(f"model of {name}", name)
-        run(session_of(model, "clamp"), 9)
-        (row,) = rows_named(f"model of {name}")
-        assert row.node == name
-        assert row.error == (
-            f"Gather '{name}': IndicesTensor[0] must be in [-4, 4), got 9"
-        )
-        assert str(row).isprintable()
-
     def test_a_row_has_names_that_are_no_utf_8(self) -> None:
         content = model_named("no text", "toXens").SerializeToString()
-        options = RUNTIME.SessionOptions()
-        og.add_provider(options, "clamp")
-        content = content.replace(b"toXens", b"to\xffens")
-        run(RUNTIME.InferenceSession(content, options), 0)
+        run(opened(content.replace(b"toXens", b"to\xffens")), 0)
         (row,) = rows_named("no text")
         assert row.node == "to\ufffdens"
-
-    def test_a_node_without_a_name_has_that_of_its_output(self) -> None:
-        run(session_of(model_named("nameless", ""), "clamp"), 9)
-        (row,) = rows_named("nameless")
-        assert (row.node, row.output_name) == ("rows", "rows")
 
     @pytest.mark.parametrize(
         ("indices", "text"),
@@ -262,7 +214,7 @@ class TestReport:
     )
     def test_a_row_is_a_sentence(self, indices: list[int], text: str) -> None:
         og.provider_report(reset=True)
-        run(session_of(model_named("said"), "clamp"), *indices)
+        run(opened(model_named("said"), "clamp"), *indices)
         (row,) = rows_named("said")
         assert str(row) == f"Gather 'tokens' of 'said', clamp: {text}"
 
@@ -289,7 +241,7 @@ import onnxruntime
 import onnxgather as og
 
 MODEL = sys.stdin.buffer.read()
-FEED = {"data": np.zeros((4, 2), np.float32), "ids": np.array([9])}
+FEED = {"data": np.zeros((4, 2), np.float32), "indices": np.array([9])}
 
 def session_on_it():
     options = onnxruntime.SessionOptions()

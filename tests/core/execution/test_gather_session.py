@@ -100,14 +100,6 @@ def test_the_assignment_names_the_gathers_alone() -> None:
     assert repr(session) == f"{text} output FLOAT [1, 2]>"
 
 
-def test_sessions_keep_their_own_policies() -> None:
-    clamps = opened("clamp")
-    stops = opened("error")
-    assert rows(clamps) == [[20, 20]]
-    assert message_of(og.IndexOutOfRangeError, rows, stops) == REFUSED
-    assert rows(clamps) == [[20, 20]]
-
-
 def test_in_range_the_bytes_are_those_of_the_cpu() -> None:
     on_cpu = og.Session(MODEL, "cpu")
     for index in range(-3, 3):

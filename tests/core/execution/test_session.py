@@ -232,6 +232,7 @@ print(numbers, len(os.listdir("/proc/self/task")) - before, len(os.sched_getaffi
 """  # noqa: E501
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform != "linux", reason="Linux alone pins a program to cores"
 )
@@ -275,6 +276,7 @@ def in_child(work):
 before."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 class TestForks:
     """Sessions, and the child of a fork."""
@@ -288,7 +290,6 @@ class TestForks:
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
-    @pytest.mark.slow
     def test_a_session_that_was_made_before_says_so(self) -> None:
         code = """
 def work():
@@ -313,7 +314,6 @@ in_child(work)
 """
         assert self.outcome(code) == "True True\n"
 
-    @pytest.mark.slow
     def test_a_session_that_the_child_makes_runs_beside_a_busy_one_of_its_parent(
         self,
     ) -> None:
@@ -336,7 +336,6 @@ thread.join()
 """  # noqa: E501
         assert self.outcome(code) == "True\n" * 5
 
-    @pytest.mark.slow
     def test_a_session_that_was_made_before_may_be_dropped(self) -> None:
         code = """
 time.sleep(1)  # until the session's threads sleep: ONNX Runtime would wait for them without end

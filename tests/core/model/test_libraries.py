@@ -17,10 +17,9 @@ from onnx import compose
 from rings import by_ring
 from short_descriptors import ascending
 from strategies import Case, cases
-from whole_models import LIBRARIES, computed
+from whole_models import LIBRARIES, assert_as_alone, computed
 
 import onnxgather as og
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.options import POLICIES, OutOfRange, Target
 
 NO_ERROR: list[OutOfRange] = [name for name in POLICIES if name != "error"]
@@ -130,11 +129,4 @@ def test_pairs_and_triples_give_what_each_gives_alone(
     parts: list[Case] = data.draw(st.lists(cases(), min_size=2, max_size=3))
     policy = data.draw(st.sampled_from(NO_ERROR))
     model = WAYS[way]([case.desc for case in parts], policy)
-    feeds: dict[str, Array] = {}
-    for k, case in enumerate(parts):
-        feeds |= {f"x{k}": case.data, f"i{k}": case.indices}
-    expected = [
-        og.reference(x.desc, x.data, x.indices, policy).tobytes() for x in parts
-    ]
-    for library in LIBRARIES:
-        assert computed(model, feeds, library) == expected
+    assert_as_alone(model, [(case, policy) for case in parts])

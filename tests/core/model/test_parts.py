@@ -18,10 +18,9 @@ from onnx.reference import ReferenceEvaluator
 from rings import by_ring
 from short_descriptors import ascending, descriptor
 from strategies import Case, cases
-from whole_models import LIBRARIES, computed
+from whole_models import LIBRARIES, assert_as_alone, computed
 
 import onnxgather as og
-from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution.runtime import CPU, Opened, Setup
 from onnxgather.core.lowering.graph import ONNX_TYPES
 from onnxgather.core.model.write import check_model
@@ -203,10 +202,7 @@ class TestAddTo:
         self, parts: list[tuple[Case, OutOfRange, Target, bool]]
     ) -> None:
         model = empty([case.desc for case, *_ in parts])
-        feeds: dict[str, Array] = {}
-        expected: list[bytes] = []
         for k, (case, policy, target, known) in enumerate(parts):
-            feeds |= {f"x{k}": case.data, f"i{k}": case.indices}
             og.add_to(
                 model,
                 case.desc,
@@ -216,11 +212,7 @@ class TestAddTo:
                 out_of_range=policy,
                 target=target,
             )
-            expected.append(
-                og.reference(case.desc, case.data, case.indices, policy).tobytes()
-            )
-        for library in LIBRARIES:
-            assert computed(model, feeds, library) == expected
+        assert_as_alone(model, [(case, policy) for case, policy, *_ in parts])
 
     def test_a_graph_takes_nodes_too(self) -> None:
         model = empty([DESC], opset=13)
@@ -341,14 +333,7 @@ class TestFunctions:
         self, parts: list[Case], policy: OutOfRange
     ) -> None:
         model = packed([case.desc for case in parts], policy)
-        feeds: dict[str, Array] = {}
-        for k, case in enumerate(parts):
-            feeds |= {f"x{k}": case.data, f"i{k}": case.indices}
-        expected = [
-            og.reference(x.desc, x.data, x.indices, policy).tobytes() for x in parts
-        ]
-        for library in LIBRARIES:
-            assert computed(model, feeds, library) == expected
+        assert_as_alone(model, [(case, policy) for case in parts])
 
     @pytest.mark.skipif(len(LIBRARIES) < 2, reason="the native kernels are not built")
     def test_the_kernel_runs_in_each(self) -> None:

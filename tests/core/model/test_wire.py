@@ -15,7 +15,6 @@ from folders import MODELS
 from google.protobuf.message import DecodeError
 from messages import message_of
 from onnx import helper
-from rings import but_slow
 
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model import network, values, wire
@@ -576,19 +575,17 @@ def peak_of(folder: Path, code: int, *words: str) -> int:
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 
 
+@pytest.mark.slow
 @ON_LINUX
 @pytest.mark.parametrize("command", ["audit", "harden"])
 @pytest.mark.parametrize(
     ("size", "count", "times"),
-    but_slow(
-        [(2 * 10**8, 1, 0.3), (2 * 10**8, 200, 0.3)],
-        [
-            # An audit reads integers of so few bytes, as they may be indices.
-            (6 * 10**7, 1, 1.5),
-            (2 * 10**8, 1, 0.3),
-            (2 * 10**8, 200, 0.3),
-        ],
-    ),
+    [
+        # An audit reads integers of so few bytes, as they may be indices.
+        (6 * 10**7, 1, 1.5),
+        (2 * 10**8, 1, 0.3),
+        (2 * 10**8, 200, 0.3),
+    ],
 )
 def test_memory_does_not_hold_a_large_model(
     tmp_path: Path, command: str, size: int, count: int, times: float
@@ -604,6 +601,7 @@ def test_memory_does_not_hold_a_large_model(
     assert peaks[1] - peaks[0] < times * size
 
 
+@pytest.mark.slow
 @ON_LINUX
 def test_memory_holds_no_nodes_of_a_model_that_has_too_many(tmp_path: Path) -> None:
     node = helper.make_node("Identity", ["x"], ["y"]).SerializeToString()

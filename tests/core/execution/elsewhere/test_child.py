@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from messages import message_of
 from rings import one_quick_in
-from stub_runtime import environment
+from stub_runtime import environment, gone
 
 import onnxgather as og
 from onnxgather.core.execution.elsewhere.child import (
@@ -75,23 +75,7 @@ def broken(child: Child, read: Read = both) -> tuple[Breakdown, str]:
     return caught.value.how, str(caught.value)
 
 
-def gone(pid: int, within: float = 2) -> bool:
-    """Whether a program ends within some seconds."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        try:
-            if (
-                Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-                == "Z"
-            ):
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
-
-
-ESCAPED = "subprocess.Popen(['sleep', '5'], start_new_session=True)"
+ESCAPED = "subprocess.Popen(['sleep', '60'], start_new_session=True)"
 """Starts a program that leaves the group and holds the pipes open."""
 
 
@@ -106,21 +90,21 @@ class TestEscaped:
         assert how is Breakdown.EXITED
         assert reason.startswith("the program ended with exit code 7, ")
         child.close()
-        assert time.monotonic() - start < 4
+        assert time.monotonic() - start < 30
 
     @pytest.mark.slow
     def test_a_deadline_holds(self) -> None:
         child = echo(f"{ESCAPED}; time.sleep(60)", timeout=0.5)
         start = time.monotonic()
         assert broken(child)[0] is Breakdown.LATE
-        assert time.monotonic() - start < 4
+        assert time.monotonic() - start < 30
 
     def test_a_program_is_closed(self) -> None:
         child = echo(ESCAPED)
         assert ask(child, b"blobs") == (b"{}", b"blobs")
         start = time.monotonic()
         child.close()
-        assert time.monotonic() - start < 4
+        assert time.monotonic() - start < 30
 
     @pytest.mark.slow
     def test_a_busy_program_is_closed(self) -> None:
@@ -128,7 +112,7 @@ class TestEscaped:
         threading.Timer(0.5, child.close).start()
         start = time.monotonic()
         assert broken(child)[0] is Breakdown.DIED
-        assert time.monotonic() - start < 4
+        assert time.monotonic() - start < 30
 
 
 class TestPrinted:
@@ -187,7 +171,8 @@ class TestPrinted:
         self, start: str, forever: str, how: Breakdown
     ) -> None:
         code = f"import os, sys, time\n{start}\nwhile True: {forever}"
-        child = Echo([sys.executable, "-c", code], 0.5)
+        timeout = 0.5 if how is Breakdown.LATE else 60
+        child = Echo([sys.executable, "-c", code], timeout)
         found, _ = broken(child, lambda header, _: 1 / len(header))
         assert found is how
         assert child._program is None  # type: ignore[reportPrivateUsage]

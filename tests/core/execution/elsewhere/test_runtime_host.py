@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from corpus_cases import corpus, descriptor_cases
-from rings import by_ring
 
 from onnxgather.checking.cases import smallest_case
 from onnxgather.checking.lanes import open_lanes
@@ -36,10 +35,13 @@ def library() -> Path:
     return found
 
 
-pytestmark = pytest.mark.skipif(
-    COMPILER is None or sys.platform != "linux",
-    reason="the host is compiled here by c++, for Linux",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        COMPILER is None or sys.platform != "linux",
+        reason="the host is compiled here by c++, for Linux",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_host_answers_as_a_worker_in_python_does(host: Path) -> None:
-    step = by_ring(120, 40)
+    step = 40
     # The host takes DirectML's data types alone.
     cases = [case for case in corpus()[::step] if case.data_type in [*TensorDataType]]
     lanes = [
@@ -179,7 +181,6 @@ def test_a_request_that_is_none_ends_the_host(
     assert (found.returncode, found.stderr.decode()) == (2, sentence)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not find_runtime(PROVIDERS["directml"]),
     reason="scripts/directml/setup.sh has not run",
