@@ -1,4 +1,4 @@
-"""Reads a wheel back: its tag, its files, and what its libraries need.
+"""Reads a wheel back: its tag, its files and licences, and what its libraries need.
 
 The rules are those of a wheel with native kernels, for each platform of
 scripts/wheels.py. lief reads the libraries; abi3audit and auditwheel judge the wheel
@@ -19,6 +19,12 @@ from typing import Any
 from zipfile import ZipFile
 
 from onnxgather.core.model.write import VERSION
+
+ROOT = Path(__file__).parents[1]
+
+LARGEST = 3_800_000
+"""The bytes that the files of a wheel may have together; the largest wheel of 0.1.0
+has 3,406,678."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def faults(wheel: Path, tag: str) -> list[str]:
     system = PLATFORMS[tag].system
     with ZipFile(wheel) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    found = [*of_names(wheel.name, files, tag)]
+    found = [*of_names(wheel.name, files, tag), *of_files(files)]
     for name, exports in (
         (system.module, MODULE_EXPORTS),
         (system.operators, OPERATORS_EXPORTS),
@@ -139,6 +145,18 @@ def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
                 f"{key} of WHEEL must be {value}, got"
                 f" {', '.join(said.get_all(key, ['none']))}"
             )
+
+
+def of_files(files: dict[str, bytes]) -> Iterator[str]:
+    """Yield which licences a wheel lacks, and whether it is too large."""
+    for path in (ROOT / "LICENSE", *sorted((ROOT / "licenses").iterdir())):
+        name = path.relative_to(ROOT).as_posix()
+        there = files.get(f"onnxgather-{VERSION}.dist-info/licenses/{name}")
+        if there != path.read_bytes():
+            yield f"the wheel must have {name} as it is in the checkout"
+    size = sum(map(len, files.values()))
+    if size > LARGEST:
+        yield f"its files must have at most {LARGEST:,} bytes, got {size:,}"
 
 
 def of_library(content: bytes, exports: set[str], platform: Platform) -> Iterator[str]:

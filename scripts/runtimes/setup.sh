@@ -8,7 +8,8 @@
 # Without --lanes it makes all of them. A folder keeps the environments that it has. FOLDER is
 # ${XDG_CACHE_HOME:-$HOME/.cache}/onnxgather/runtimes by default, where the lanes look, and grows to
 # 2.0 GB. pip gets the wheels from the machine's index, for the Python that PYTHON names, else for
-# python3. At the end it prints the options of `onnxgather check` that name the environments.
+# python3, and compares them with the digests of locks/runtimes. At the end it prints the options of
+# `onnxgather check` that name the environments.
 #
 # If an environment cannot be made, it says why and goes on with the next; then the exit code is 1.
 set -euo pipefail
@@ -84,11 +85,14 @@ if [ ! -e "$folder/$mark" ]; then
 fi
 folder=$(cd "$folder" && pwd -P)
 
-# environment NAME MODULES WHEELS: makes the environment of a runtime, and imports its modules there.
+# lock NAME: the path of the wheels of a runtime, each with its digests.
+lock() { echo "$package/locks/runtimes/$1.txt"; }
+
+# environment NAME MODULES: makes the environment of a runtime, and imports its modules there.
 environment() {
     rm -rf "${folder:?}/$1"
     "$python" -m venv "$folder/$1"
-    "$folder/$1/bin/pip" install --disable-pip-version-check ${3//,/ } numpy
+    "$folder/$1/bin/pip" install --disable-pip-version-check --require-hashes -r "$(lock "$1")"
     "$folder/$1/bin/python" -c "import numpy, $2"
 }
 
@@ -96,16 +100,16 @@ missing=()
 while read -r name modules wheels; do
     [ -z "$lanes" ] || [[ ,$lanes, == *,$name,* ]] || continue
     done=$folder/$name/.onnxgather-done
-    if [ "$(cat "$done" 2>/dev/null)" = "$wheels" ]; then
+    if cmp -s "$(lock "$name")" "$done"; then
         echo "$name: done before"
         continue
     fi
     printf '%s (%s) ... ' "$name" "${wheels//,/, }"
     begun=$SECONDS
     # Not in a condition, where -e means nothing.
-    (set -e; environment "$name" "$modules" "$wheels") >"$folder/$name.log" 2>&1 </dev/null &
+    (set -e; environment "$name" "$modules") >"$folder/$name.log" 2>&1 </dev/null &
     if wait $!; then
-        echo "$wheels" >"$done"
+        cp "$(lock "$name")" "$done"
         echo "$((SECONDS - begun)) s"
     else
         echo "failed after $((SECONDS - begun)) s"

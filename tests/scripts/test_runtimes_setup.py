@@ -37,6 +37,11 @@ chmod +x "$3/bin/pip" "$3/bin/python"
 """
 
 
+def lock(name: str) -> Path:
+    """Return the path of the wheels of a runtime."""
+    return ROOT / "locks" / "runtimes" / f"{name}.txt"
+
+
 def setup(folder: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
     """Run setup.sh; return its exit code and what it printed."""
     python = folder / "python"
@@ -62,8 +67,8 @@ def test_it_makes_the_environments_of_the_table_and_removes_them(
     made = tmp_path / "cache" / "onnxgather" / "runtimes"
     for name, row in OTHER_RUNTIMES.items():
         installed = (made / name / "pip.txt").read_text()
-        wheels = " ".join(row.wheels)
-        assert installed == f"install --disable-pip-version-check {wheels} numpy\n"
+        options = "--disable-pip-version-check --require-hashes"
+        assert installed == f"install {options} -r {lock(name)}\n"
         imports = (made / name / "python.txt").read_text()
         assert imports == f"-c import numpy, {','.join(row.modules)}\n"
     options = [f"--lane {name}={made / name}/bin/python" for name in OTHER_RUNTIMES]
@@ -78,12 +83,12 @@ def test_it_makes_the_environments_of_the_table_and_removes_them(
 
 
 def test_a_runtime_that_cannot_be_had_stops_no_other(tmp_path: Path) -> None:
-    (wheel,) = OTHER_RUNTIMES["opencv"].wheels
     lanes = "--lanes=opencv,tract"
-    code, out, err = setup(tmp_path, lanes, str(tmp_path / "made"), NO_WHEEL=wheel)
+    absent = str(lock("opencv"))
+    code, out, err = setup(tmp_path, lanes, str(tmp_path / "made"), NO_WHEEL=absent)
     assert code == 1
     log = tmp_path / "made" / "opencv.log"
-    cause = f"ERROR: no wheel {wheel} (full output: {log})"
+    cause = f"ERROR: no wheel {absent} (full output: {log})"
     assert f"\nopencv cannot be had: {cause}\n" in out
     python = tmp_path / "made" / "tract" / "bin" / "python"
     assert out.endswith(f"\noptions of onnxgather check: --lane tract={python}\n")

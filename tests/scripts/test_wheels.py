@@ -9,6 +9,8 @@ import sys
 import tarfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from email import message_from_string
+from importlib.metadata import distribution, requires
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -17,7 +19,8 @@ from zipfile import ZipFile
 
 import pytest
 import wheels
-from wheel_checks import faults
+from packaging.requirements import Requirement
+from wheel_checks import LARGEST, faults
 
 SCRIPT = Path(wheels.__file__)
 made_here = pytest.mark.skipif(
@@ -88,19 +91,20 @@ def test_a_compile_that_fails_is_told_in_the_words_of_the_compiler(
     assert [*output.iterdir()] == []
 
 
+def build(kind: str, folder: Path, output: Path) -> Path:
+    """Build a wheel or an sdist of a checkout in an empty folder; return its path."""
+    words = f"-m hatchling build -t {kind} -d".split()
+    command = [sys.executable, *words, str(output)]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (made,) = output.iterdir()
+    return made
+
+
 @pytest.mark.slow
 def test_the_sdist_makes_the_same_wheel_which_has_the_licences(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
-
-    def build(kind: str, folder: Path, output: Path) -> Path:
-        words = f"-m hatchling build -t {kind} -d".split()
-        command = [sys.executable, *words, str(output)]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
-        (made,) = output.iterdir()
-        return made
-
     root = SCRIPT.parents[1]
     with tarfile.open(build("sdist", root, tmp_path / "sdist")) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -114,6 +118,74 @@ def test_the_sdist_makes_the_same_wheel_which_has_the_licences(
         for path in [root / "LICENSE", *(root / "licenses").iterdir()]:
             name = path.relative_to(root).as_posix()
             assert archive.read(f"{INFO}/licenses/{name}") == path.read_bytes()
+
+
+def wheel_of(name: str, folder: Path) -> set[str]:
+    """Write a wheel of the files of an installed package; return what it asks for."""
+    installed = distribution(name)
+    tag = message_from_string(installed.read_text("WHEEL") or "")["Tag"]
+    path = folder / f"{name.replace('-', '_')}-{installed.version}-{tag}.whl"
+    with ZipFile(path, "w") as archive:
+        for file in installed.files or []:
+            is_of_wheel = ".." not in file.parts and file.suffix != ".pyc"
+            if is_of_wheel:
+                archive.write(file.locate(), file)
+    asked = map(Requirement, installed.requires or [])
+    return {
+        each.name.replace("_", "-").lower()
+        for each in asked
+        if not each.marker or each.marker.evaluate({"extra": ""})
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+def test_the_sdist_installs_without_a_compiler_an_index_and_onnx_runtime(
+    tmp_path: Path,
+) -> None:
+    root = SCRIPT.parents[1]
+    packages = tmp_path / "packages"
+    sdist = build("sdist", root, packages)
+    own = map(Requirement, requires("onnxgather") or [])
+    names = {each.name for each in own if not each.marker} | {"hatchling"}
+    written: set[str] = set()
+    while names:
+        name = names.pop()
+        written.add(name)
+        names |= wheel_of(name, packages) - written
+    fresh = tmp_path / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", str(fresh)], check=True)
+
+    def told(*command: str) -> subprocess.CompletedProcess[str]:
+        alone = {"PATH": f"{fresh}/bin", "HOME": str(tmp_path)}
+        return subprocess.run(
+            command, capture_output=True, text=True, env=alone, cwd=tmp_path
+        )
+
+    pip = [f"{fresh}/bin/python", "-m", "pip", "--isolated", "install", "--no-index"]
+    installed = told(*pip, "--find-links", str(packages), str(sdist))
+    assert installed.returncode == 0, installed.stderr
+
+    # It says what is missing.
+    reason = (
+        "the path had no C compiler named cc or gcc or clang; install one, or name"
+        " yours in CC, and install onnxgather from its sources once more"
+    )
+    doctor = told(f"{fresh}/bin/onnxgather", "doctor")
+    built = "they were not built with onnxgather"
+    assert f"native kernels: none, as {built}, as {reason}\n" in doctor.stdout
+    missing = f"the native kernels must be there, but {built}, as {reason}\n"
+    for call in ("provider_library()", "add_provider(None)"):
+        python = [f"{fresh}/bin/python", "-c", f"import onnxgather as og; og.{call}"]
+        assert told(*python).stderr.endswith(f"onnxgather.ProviderError: {missing}")
+
+    # It translates a gather.
+    program = "gather_2_concatenate_rows.json"
+    output = tmp_path / "rows.onnx"
+    model = root / "models" / program
+    convert = [f"{fresh}/bin/onnxgather", "convert", str(model), "-o", str(output)]
+    assert told(*convert).returncode == 0
+    assert output.read_bytes() == model.with_suffix(".onnx").read_bytes()
 
 
 TAG = "manylinux_2_28_x86_64"
@@ -141,6 +213,15 @@ def with_symbols(files: Files) -> None:
     files["onnxgather/_native.pdb"] = b""
 
 
+def without_a_licence(files: Files) -> None:
+    del files[f"{INFO}/licenses/licenses/zig.txt"]
+
+
+def with_a_large_file(files: Files) -> None:
+    rest = sum(map(len, files.values()))
+    files["onnxgather/model.onnx"] = b"0" * (LARGEST + 1 - rest)
+
+
 def with_operators_twice(files: Files) -> None:
     files[MODULE] = files[OPERATORS]
 
@@ -158,6 +239,12 @@ MISTAKES: dict[Callable[[Files], None], list[str]] = {
     with_symbols: [
         f"its libraries must be {MODULE}, {OPERATORS}, got {MODULE},"
         f" onnxgather/_native.pdb, {OPERATORS}"
+    ],
+    without_a_licence: [
+        "the wheel must have licenses/zig.txt as it is in the checkout"
+    ],
+    with_a_large_file: [
+        "its files must have at most 3,800,000 bytes, got 3,800,001",
     ],
     with_operators_twice: [
         "_native.abi3.so must export PyInit__native alone, got CreateEpFactories,"
