@@ -68,6 +68,6 @@ from onnxgather.extracting.extract import extract as extract
 from onnxgather.proving.certify import Certified as Certified
 from onnxgather.proving.certify import certify as certify
 from onnxgather.proving.counterexamples import Counterexample as Counterexample
-from onnxgather.proving.verified import to_onnx as to_onnx
+from onnxgather.proving.to_onnx import to_onnx as to_onnx
 
 __all__: list[str]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from onnxgather.core.model.write import VERSION
+from onnxgather.core.version import __version__
 
 ROOT = Path(__file__).parents[1]
 
@@ -127,7 +127,7 @@ def faults(wheel: Path, tag: str) -> list[str]:
 def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
     """Yield what is wrong with the names of a wheel and its libraries, and its tags."""
     system = PLATFORMS[tag].system
-    right = f"onnxgather-{VERSION}-cp311-abi3-{tag}.whl"
+    right = f"onnxgather-{__version__}-cp311-abi3-{tag}.whl"
     if name != right:
         yield f"the wheel must be named {right}, got {name}"
     pattern = r".*\.(so|dylib|pyd|dll|lib|a|pdb|o|obj)(\.\d+)*"
@@ -138,7 +138,9 @@ def of_names(name: str, files: dict[str, bytes], tag: str) -> Iterator[str]:
             f"its libraries must be {', '.join(wanted)}, got"
             f" {', '.join(there) or 'none'}"
         )
-    said = message_from_bytes(files.get(f"onnxgather-{VERSION}.dist-info/WHEEL", b""))
+    said = message_from_bytes(
+        files.get(f"onnxgather-{__version__}.dist-info/WHEEL", b"")
+    )
     for key, value in {"Root-Is-Purelib": "false", "Tag": f"cp311-abi3-{tag}"}.items():
         if said.get_all(key) != [value]:
             yield (
@@ -151,7 +153,7 @@ def of_files(files: dict[str, bytes]) -> Iterator[str]:
     """Yield which licences a wheel lacks, and whether it is too large."""
     for path in (ROOT / "LICENSE", *sorted((ROOT / "licenses").iterdir())):
         name = path.relative_to(ROOT).as_posix()
-        there = files.get(f"onnxgather-{VERSION}.dist-info/licenses/{name}")
+        there = files.get(f"onnxgather-{__version__}.dist-info/licenses/{name}")
         if there != path.read_bytes():
             yield f"the wheel must have {name} as it is in the checkout"
     size = sum(map(len, files.values()))

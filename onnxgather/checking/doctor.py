@@ -51,7 +51,7 @@ from onnxgather.core.execution.providers import (
     find_provider,
     plugin_provider,
 )
-from onnxgather.core.model.write import VERSION
+from onnxgather.core.version import __version__
 
 MODULE = "onnxruntime"
 """The module that all wheels of ONNX Runtime bring."""
@@ -417,14 +417,14 @@ def examine(
     if any(one.runs for each in examined for one in each.providers):
         exit_code = FINDINGS if findings else GOOD
     return Checkup(
-        VERSION, MACHINE, tuple(examined), tuple(findings), exit_code, kernels
+        __version__, MACHINE, tuple(examined), tuple(findings), exit_code, kernels
     )
 
 
 def _with_lanes(
     environment: Environment,
     timeout: float,
-    named: Collection[str] = (),
+    named: Collection[str],
     label: str = "",
     taken: Collection[str] = (),
 ) -> Environment:

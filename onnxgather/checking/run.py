@@ -48,10 +48,10 @@ from onnxgather.core.checks import check_choice, check_name, mapping
 from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import located
-from onnxgather.core.model.write import VERSION
 from onnxgather.core.options import TARGETS, OutOfRange, Target
 from onnxgather.core.output.result_states import BAD
 from onnxgather.core.public import public
+from onnxgather.core.version import __version__
 
 _Judged = tuple[Result, list[Array | None]]
 """The result of a case on a lane, and the output of each of its runs that is wrong."""
@@ -265,7 +265,7 @@ def check_all(
     # A check whose last case is its last finding did not end early.
     ended_early = maxfail and findings >= maxfail and len(results) < planned
     return Report(
-        onnxgather=VERSION,
+        onnxgather=__version__,
         made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         machine=f"{MACHINE}, {os.cpu_count()} cores",
         lanes=infos,
@@ -332,7 +332,7 @@ def check_cases(
     cases: Iterable[Case],
     lanes: Sequence[Lane],
     infos: Sequence[LaneInfo],
-    known: Sequence[Known] | None = None,
+    known: Sequence[Known] | None,
     jobs: int = 1,
     stop: Stop = lambda: None,
 ) -> Generator[CaseResult]:

@@ -18,9 +18,9 @@ from agreement import EXAMPLES, same
 from command_line import POSIX
 from hypothesis import given, settings
 from messages import message_of, rows_of
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from onnx_gathers import ONNX_GATHERS, write_gather
-from onnx_graphs import function, nodes_of, written
+from onnx_graphs import constant, function, nodes_of, written
 from rings import one_quick_in
 from short_descriptors import descriptor
 from strategies import cases
@@ -41,10 +41,6 @@ def case_of_node(
 ) -> Case:
     """Return the case of a node."""
     return extraction.case_of_node(path, inputs, name, timeout)
-
-
-def constant(name: str, array: Any) -> onnx.TensorProto:
-    return numpy_helper.from_array(np.asarray(array), name)
 
 
 TABLE = constant("table", DATA)

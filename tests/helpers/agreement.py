@@ -30,8 +30,12 @@ def compute(model: onnx.ModelProto, case: Case, threads: int = 1) -> Array:
     return session.run(inputs)
 
 
-def same(found: Array, expected: Array) -> bool:
-    """Return whether two arrays agree in data type, shape and every bit."""
+def same(found: Array | str, expected: Array | str) -> bool:
+    """Return whether two arrays agree in data type, shape and every bit, or two errors
+    are the same."""
+    if isinstance(found, str) or isinstance(expected, str):
+        both_fail = isinstance(found, str) and isinstance(expected, str)
+        return both_fail and found == expected
     is_alike = (found.dtype, found.shape) == (expected.dtype, expected.shape)
     return is_alike and content_of(found) == content_of(expected)
 

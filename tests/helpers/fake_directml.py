@@ -21,7 +21,7 @@ def greet():
     sys.stdout.buffer.write(b"\\x93gather\\n")
     sys.stdout.buffer.flush()
 
-INFO = dict(version="1.15.4.0", adapter="llvmpipe", feature_level="6_4", doubles=True, wine="10.0")
+INFO = dict(version="1.15.4.0", adapter="llvmpipe", feature_level="6_4", wine="10.0")
 {start}
 while head := sys.stdin.buffer.read(8):
     request = sys.stdin.buffer.read(struct.unpack("<Q", head)[0])
@@ -30,7 +30,7 @@ while head := sys.stdin.buffer.read(8):
         answer(b"", **INFO)
         continue
     {action}
-"""  # noqa: E501
+"""
 _FIELDS = (
     "stage={stage!r}, hresult={hresult}, guards_touched={touched}, device_lost={lost}"
 )

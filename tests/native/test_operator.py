@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
+from agreement import same
 from corpus_cases import descriptor_cases
 from folders import HELPERS, ROOT
 from kernel_numbers import gather_of
@@ -48,17 +49,6 @@ OPERATORS = [
     for number in (0, *range(2, 9))
 ]
 """The names that the library registers."""
-
-
-def same(found: Array | str, expected: Array | str) -> bool:
-    """Whether two outputs are of the same type, shape and bytes, or two errors are the
-    same."""
-    if isinstance(found, str) or isinstance(expected, str):
-        return (
-            isinstance(found, str) and isinstance(expected, str) and found == expected
-        )
-    equal = (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    return equal and found.tobytes() == expected.tobytes()
 
 
 def cases(step: int, count: int) -> list[DescriptorCase]:

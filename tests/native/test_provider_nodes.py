@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import same
 from provider_models import (
     GATHERS,
     Shape,
@@ -41,14 +42,6 @@ def told(node: RandomNode, policy: OutOfRange) -> Array | str:
     return output
 
 
-def is_same(first: Array | str, second: Array | str) -> bool:
-    """Whether two errors are the same, or two outputs to the byte."""
-    if isinstance(first, str) or isinstance(second, str):
-        return isinstance(first, str) and isinstance(second, str) and first == second
-    equal = (first.dtype, first.shape) == (second.dtype, second.shape)
-    return equal and first.tobytes() == second.tobytes()
-
-
 def counts(node: RandomNode) -> tuple[Any, ...]:
     """Return what the report says of a node after a run, whatever its policy."""
     outside = node.outside
@@ -77,7 +70,7 @@ def test_random_nodes_are_the_reference_s(policy: OutOfRange) -> None:
         expected = wanted(node, policy)
         answer = told(node, policy)
         ends[type(expected).__name__] += 1
-        if not is_same(answer, expected):
+        if not same(answer, expected):
             differing.append(f"{node.name}: {answer}, not {expected}")
     assert differing == []
     assert ends["ndarray"] > len(NODES) / 3

@@ -395,7 +395,7 @@ class TestPython:
         def wrong(*_: object, **__: object) -> ModelProto:
             return descriptor_model(DESC, "directml")
 
-        monkeypatch.setattr("onnxgather.proving.verified.descriptor_model", wrong)
+        monkeypatch.setattr("onnxgather.proving.to_onnx.descriptor_model", wrong)
         assert og.to_onnx(DESC)
         assert message_of(og.OnnxGatherError, og.to_onnx, DESC, verify=True) == (
             "with wild indices, the model's OutputTensor[0,0] must be -2.199481e+08,"

@@ -611,7 +611,7 @@ def widened(old: Bounds, new: Bounds) -> Bounds:
     )
 
 
-def merged_reasons(reasons: Iterable[tuple[_T, ...]], most: int = 6) -> tuple[_T, ...]:
-    """Return each reason once, in order, the last `most` of them."""
+def merged_reasons(reasons: Iterable[tuple[_T, ...]]) -> tuple[_T, ...]:
+    """Return each reason once, in order, the last six of them."""
     distinct = dict.fromkeys(reason for group in reasons for reason in group)
-    return tuple(distinct)[-most:]
+    return tuple(distinct)[-6:]

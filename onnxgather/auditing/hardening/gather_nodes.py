@@ -130,7 +130,7 @@ class IndexNode(Struct, frozen=True):
 def limited_operands(
     node: IndexNode,
     out_of_range: Limit | int | None,
-    cropped: Sequence[int] = (),
+    cropped: Sequence[int],
 ) -> tuple[Graph, Value, Value]:
     """Return the nodes before a gather or a scatter that keep its indices in range.
 

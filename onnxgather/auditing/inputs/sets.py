@@ -63,13 +63,12 @@ class MissingSet(Struct, frozen=True):
 
 
 def input_sets(
-    audited: AuditedModel, seed: int = 0, at_ends: bool = False, defaults: bool = True
+    audited: AuditedModel, at_ends: bool = False, defaults: bool = True
 ) -> tuple[list[InputSet], list[MissingSet]]:
     """Return sets of inputs with which a model runs, and those that could not be made.
 
     Args:
         audited: The audit of the model.
-        seed: The seed of random numbers.
         at_ends: Whether the random set is followed by a set for each end of each
             condition of the contract.
         defaults: Whether inputs that have a default are in the sets; if not, the model
@@ -79,7 +78,7 @@ def input_sets(
         OnnxGatherError: An array can be made for no input of such a type.
         ProviderError: There is no CPU provider, or the model runs with no random set.
     """
-    maker = _Maker(audited, seed, defaults)
+    maker = _Maker(audited, defaults)
     sets = [maker.random_set()]
     missing: list[MissingSet] = []
     if at_ends:
@@ -118,11 +117,11 @@ def _end(condition: Condition, side: Side) -> int | str | None:
 class _Maker:
     """What makes sets of inputs of one model, and runs it with each."""
 
-    def __init__(self, audited: AuditedModel, seed: int, defaults: bool) -> None:
+    def __init__(self, audited: AuditedModel, defaults: bool) -> None:
         self._audited = audited
         self._contract = audited.contract
         self._plain = audited.contract.plain
-        self._random = default_rng(seed)
+        self._random = default_rng(0)
         network = audited.network
         self._model = opened(network, network.content)
         self._defaults = dict[str, Array]()

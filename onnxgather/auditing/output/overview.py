@@ -41,7 +41,7 @@ Findings = Sequence[GatherFinding]
 _AnyFinding = TypeVar("_AnyFinding", bound=ModelFinding)
 
 
-def overview_lines(report: AuditReport, every: bool = False) -> Iterator[str]:
+def overview_lines(report: AuditReport, every: bool) -> Iterator[str]:
     """Yield the lines.
 
     Args:

@@ -725,7 +725,7 @@ def indices_text(index_range: IndexRange) -> str:
 
 
 def _interval(
-    low: int | None, high: int | None, size: int | None, says_size: bool = True
+    low: int | None, high: int | None, size: int | None, says_size: bool
 ) -> str:
     """Return the interval of an index with the size of its axis.
 

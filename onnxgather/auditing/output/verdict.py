@@ -61,7 +61,7 @@ def badness_of(audit: Audit) -> tuple[int, int, int]:
     return rank, -len(audit.out_of_range), -count
 
 
-def colour_of(audits: Collection[Audit], left_out: int = 0) -> State:
+def colour_of(audits: Collection[Audit], left_out: int) -> State:
     """Return the state of a result that has the colour of models: that of the worst.
 
     Args:
@@ -80,7 +80,7 @@ def colour_of(audits: Collection[Audit], left_out: int = 0) -> State:
     return colour
 
 
-def verdict_of_models(audits: Collection[Audit], left_out: int = 0) -> str:
+def verdict_of_models(audits: Collection[Audit], left_out: int) -> str:
     """Return the verdicts of several models, in one line.
 
     Args:

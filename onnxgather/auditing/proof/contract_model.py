@@ -30,8 +30,8 @@ from onnxgather.core.lowering.graph import new_name
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.values import NUMBERS
 from onnxgather.core.model.wire import whole_tensor
-from onnxgather.core.model.write import VERSION
 from onnxgather.core.public import public
+from onnxgather.core.version import __version__
 
 OK = "ok"
 """The output that says whether all rules hold."""
@@ -345,7 +345,7 @@ class _Guard:
         model = onnx.ModelProto(
             ir_version=_IR_VERSION,
             producer_name="onnxgather",
-            producer_version=VERSION,
+            producer_version=__version__,
             graph=graph,
         )
         model.opset_import.add(version=GUARD_OPSET)

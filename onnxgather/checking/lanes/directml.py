@@ -78,8 +78,6 @@ class HostInfo(msgspec.Struct, frozen=True):
     """The name of the graphics adapter."""
     feature_level: _Text
     """The highest feature level that DirectML reports, such as "6_4"."""
-    doubles: bool
-    """Whether the Direct3D device reports double-precision arithmetic."""
     wine: _Text | None
     """Wine's version; None on Windows."""
 

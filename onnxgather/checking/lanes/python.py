@@ -678,7 +678,7 @@ def question_of_program(case: DescriptorCase) -> Question:
     return Question(module, inputs, 0, Counter())
 
 
-def question_of_gather(case: Case, opset: int = DEFAULT_OPSET) -> Question:
+def question_of_gather(case: Case, opset: int) -> Question:
     """Return the question of a case to onnxgather's own provider.
 
     The model of a descriptor is a bare node, and the provider has the policy. A model

@@ -76,9 +76,7 @@ def reference(
     return array_with(desc.output_tensor, values)
 
 
-def source_map(
-    desc: Descriptor, indices: Array, out_of_range: OutOfRange = "clamp"
-) -> Array:
+def source_map(desc: Descriptor, indices: Array, out_of_range: OutOfRange) -> Array:
     """Return which element of InputTensor's buffer each output element is read from.
 
     Args:

@@ -142,7 +142,7 @@ class Provider(Struct, frozen=True):
         packages = f". {wheel}" if with_onnxgather else f"{wheel} numpy"
         return f"{python} -m venv {folder} && {pip} install {packages}"
 
-    def why_not_run(self, kind: str, detail: str = "", lane: str | None = None) -> str:
+    def why_not_run(self, kind: str, detail: str, lane: str | None = None) -> str:
         """Return a sentence for what `runtime.NotRunError` holds.
 
         Args:

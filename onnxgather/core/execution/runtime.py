@@ -315,9 +315,7 @@ def _add_plugin(runtime: Any, options: Any, setup: Setup) -> None:
         options.add_provider_for_devices(_plugin_devices(runtime, CPU), {})
 
 
-def _proved(
-    session: Any, provider: str, cpu_too: bool = False
-) -> tuple[tuple[str, str], ...]:
+def _proved(session: Any, provider: str, cpu_too: bool) -> tuple[tuple[str, str], ...]:
     """Return the name and operator of each node that a provider runs.
 
     Raises:

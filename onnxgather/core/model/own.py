@@ -132,7 +132,7 @@ def _key(others: Iterable[bytes], content: bytes) -> str:
 
 
 def renew_entry(
-    model: ModelProto, metadata: Mapping[str, object], weights: Weights | None = None
+    model: ModelProto, metadata: Mapping[str, object], weights: Weights | None
 ) -> None:
     """Give a model one entry: its own, written anew, or another if it has none.
 
@@ -207,7 +207,7 @@ def entries_of(model: ModelProto) -> list[ModelEntry]:
     return [entry for _, entry in _contents_of(model)]
 
 
-def _own_content(model: ModelProto, weights: Weights | None = None) -> str | None:
+def _own_content(model: ModelProto, weights: Weights | None) -> str | None:
     """Return the entry that is about the graph of a model, as JSON."""
     contents = [*_contents_of(model)]
     if not contents:

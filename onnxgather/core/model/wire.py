@@ -524,7 +524,7 @@ def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator
         yield model.SerializeToString(deterministic=True)
 
 
-def written_size(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> int:
+def written_size(model: onnx.ModelProto, weights: Weights) -> int:
     """Return the number of the bytes that `pieces_of` yields."""
     if weights:
         return sum(map(len, _pieces(model, weights)))

@@ -48,8 +48,6 @@ from onnxgather.core.options import (
 )
 from onnxgather.core.version import __version__
 
-VERSION = __version__
-
 TENSOR_NAMES = (INPUT, INDICES, OUTPUT)
 """The names of the values of a model that stand for the tensors of its descriptor."""
 
@@ -75,14 +73,6 @@ def descriptor_model(
         DescriptorError: `indices` does not fit IndicesTensor.
         IndexOutOfRangeError: `indices` holds an index out of range, and `out_of_range`
             is "error".
-
-    Example:
-        >>> desc = og.from_onnx("Gather", ("FLOAT32", [3, 2]), ("INT64", [2]))
-        >>> model = og.to_onnx(desc, out_of_range="clamp")
-        >>> [node.op_type for node in model.graph.node]
-        ['Reshape', 'Cast', 'Clip', 'Cast', 'Gather']
-        >>> [node.op_type for node in og.to_onnx(desc, "error").graph.node]
-        ['Reshape', 'Gather']
     """
     check_descriptor(desc)
     opset, threads = check_lowering(out_of_range, target, opset, threads)
@@ -181,7 +171,7 @@ def write_model(
         # 8 is the IR version of ONNX 1.10, whatever opset the model has.
         ir_version=max(8, helper.find_min_ir_version_for([own_opset])),
         producer_name="onnxgather",
-        producer_version=VERSION,
+        producer_version=__version__,
         doc_string=f"{name}; out_of_range={policy}, target={target}",
     )
     model.opset_import.append(own_opset)

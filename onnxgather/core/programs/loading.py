@@ -185,7 +185,7 @@ def own_program(
 
 
 def changed_program(
-    model: ModelProto, name: str, weights: Weights | None = None
+    model: ModelProto, name: str, weights: Weights | None
 ) -> Program | None:
     """Return the program that a model was made from that was changed since.
 

@@ -24,9 +24,8 @@
 // line on standard error and ends with exit code 2.
 //
 //   {}        asks for the host itself. The answer has "version" of DirectML.dll, "adapter" (the
-//             name of the graphics adapter), "feature_level" (the highest, such as "6_4"), "doubles"
-//             (whether Direct3D's device has double-precision arithmetic) and "wine" (its version,
-//             null on Windows).
+//             name of the graphics adapter), "feature_level" (the highest, such as "6_4") and
+//             "wine" (its version, null on Windows).
 //   {"operator": 67, "feature_level": 4096, "tensors": [...], "fields": [...], "buffers": [...],
 //    "bindings": null}
 //             asks for an operator. "operator" is a DML_OPERATOR_TYPE, "feature_level" the minimum
@@ -233,12 +232,6 @@ public:
     ID3D12Device* device() const { return device_.get(); }
     ID3D12GraphicsCommandList* list() const { return list_.get(); }
     const string& adapter_name() const { return adapter_name_; }
-
-    bool has_doubles() const {
-        D3D12_FEATURE_DATA_D3D12_OPTIONS options{};
-        device_->CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, &options, sizeof options);
-        return options.DoublePrecisionFloatShaderOps;
-    }
 
     bool lost() const { return FAILED(device_->GetDeviceRemovedReason()); }
 
@@ -634,7 +627,6 @@ string about(Gpu& gpu, DirectMl& directml, DML_FEATURE_LEVEL highest) {
     return "{\"version\": " + quoted(directml.version()) +
            ", \"adapter\": " + quoted(gpu.adapter_name()) +
            ", \"feature_level\": " + quoted(named(highest)) +
-           ", \"doubles\": " + truth(gpu.has_doubles()) +
            ", \"wine\": " + (wine.empty() ? "null" : quoted(wine)) + "}";
 }
 

@@ -1,6 +1,7 @@
 /* Whether numbers are a gather that stays inside its three buffers, and which index is wrong. */
 #include "tiles.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 const char *const gather_policy_names[GATHER_POLICIES] = {"clamp", "error", "zero", "directml"};
@@ -100,6 +101,31 @@ const char *gather_check(const struct gather *g) {
     return NULL;
 }
 
+void gather_outside_sentence(const struct outside_index *index, char *message, size_t room) {
+    const char *before = "[";
+    size_t used = (size_t)snprintf(message, room, "IndicesTensor");
+    for (size_t k = 0; k < index->rank && used < room; k++) {
+        used += (size_t)snprintf(message + used, room - used, "%s%" PRIu64, before,
+                                 index->place[k]);
+        before = ",";
+    }
+    if (used >= room) return;
+    message += used;
+    room -= used;
+    /* Case: the indices may be a scalar, which has no place. */
+    const char *after = index->rank ? "]" : "";
+    const uint64_t size = index->axis_size;
+    if (!index->is_signed) {
+        snprintf(message, room, "%s must be in [0, %" PRIu64 "), got %" PRIu64, after, size,
+                 index->value);
+        return;
+    }
+    /* Case: an axis of size 0 has no index, and zero has no sign. */
+    const char *sign = size ? "-" : "";
+    snprintf(message, room, "%s must be in [%s%" PRIu64 ", %" PRIu64 "), got %" PRId64, after, sign,
+             size, size, (int64_t)index->value);
+}
+
 void gather_first_outside(const struct gather *g, const void *indices, char *message, size_t room) {
     uint64_t at[GATHER_MOST_LOOPS] = {0}, offset = 0;
     const int is_signed = g->index_type == GATHER_INT32 || g->index_type == GATHER_INT64;
@@ -110,17 +136,8 @@ void gather_first_outside(const struct gather *g, const void *indices, char *mes
         const uint64_t value = value_at(indices, offset, (int)g->index_type);
         const uint64_t wrapped = is_signed && value >> 63 ? value + axis : value;
         if (wrapped >= axis) {
-            const char *before = "[", *end = g->indices_rank ? "]" : ""; /* a scalar has none */
-            size_t used = (size_t)snprintf(message, room, "IndicesTensor");
-            for (uint32_t d = 0; d < g->indices_rank && used < room; d++, before = ",")
-                used += (size_t)snprintf(message + used, room - used, "%s%llu", before,
-                                         (unsigned long long)at[d]);
-            if (used < room && is_signed)
-                snprintf(message + used, room - used, "%s must be in [-%llu, %llu), got %lld", end,
-                         (unsigned long long)axis, (unsigned long long)axis, (long long)value);
-            else if (used < room)
-                snprintf(message + used, room - used, "%s must be in [0, %llu), got %llu", end,
-                         (unsigned long long)axis, (unsigned long long)value);
+            const struct outside_index first = {at, g->indices_rank, axis, is_signed, value};
+            gather_outside_sentence(&first, message, room);
             return;
         }
         for (k = (int)g->indices_rank - 1; k >= 0; k--) {

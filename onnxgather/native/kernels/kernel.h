@@ -48,6 +48,18 @@ struct gather {
 /* NULL, or the rule that the numbers break; it starts with the name of the number. */
 const char *gather_check(const struct gather *gather);
 
+/* An index of IndicesTensor that is out of range. */
+struct outside_index {
+    const uint64_t *place; /* where it stands */
+    size_t rank;           /* of IndicesTensor */
+    uint64_t axis_size;    /* of the axis that it counts along */
+    int is_signed;
+    uint64_t value; /* its bits */
+};
+
+/* Write the sentence that names such an index. */
+void gather_outside_sentence(const struct outside_index *index, char *message, size_t room);
+
 /* Write the sentence that names the first index of IndicesTensor that is out of range. */
 void gather_first_outside(const struct gather *gather, const void *indices, char *message,
                           size_t room);

@@ -5,9 +5,6 @@
 #include "onnx_node.h"
 #include "tiles.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 const char *const onnx_operator_names[ONNX_OPERATORS] = {"Gather", "GatherElements", "GatherND"};
 
 /* The elements along the dimensions from `first` to before `end`; one more than GATHER_LARGEST
@@ -245,19 +242,7 @@ void onnx_node_outside(const struct onnx_node *node, const struct gather *g, con
 }
 
 void onnx_node_sentence(const struct outside *outside, char *sentence, size_t room) {
-    const char *before = "[";
-    size_t used = (size_t)snprintf(sentence, room, "IndicesTensor");
-    for (size_t k = 0; k < outside->rank && used < room; k++) {
-        used += (size_t)snprintf(sentence + used, room - used, "%s%" PRIu64, before,
-                                 outside->place[k]);
-        before = ",";
-    }
-    if (used >= room) return;
-    /* Case: the indices of a Gather may be a scalar, which has no place. */
-    const char *after = outside->rank ? "]" : "";
-    /* Case: an axis of size 0 has no index, and zero has no sign. */
-    const char *sign = outside->axis_size ? "-" : "";
-    snprintf(sentence + used, room - used,
-             "%s must be in [%s%" PRIu64 ", %" PRIu64 "), got %" PRId64, after, sign,
-             outside->axis_size, outside->axis_size, outside->index);
+    const struct outside_index first = {outside->place, outside->rank, outside->axis_size, 1,
+                                        (uint64_t)outside->index};
+    gather_outside_sentence(&first, sentence, room);
 }

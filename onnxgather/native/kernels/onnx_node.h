@@ -4,9 +4,8 @@
 
 #include "kernel.h"
 
-#define ONNX_MOST_RANK                                                                             \
-    32 /* of data and of indices; that of the output may be nearly twice that                      \
-        */
+/* Of data and of indices; the rank of the output may be nearly twice that. */
+#define ONNX_MOST_RANK 32
 
 enum onnx_operator { ONNX_GATHER, ONNX_GATHER_ELEMENTS, ONNX_GATHER_ND, ONNX_OPERATORS };
 extern const char *const onnx_operator_names[ONNX_OPERATORS];

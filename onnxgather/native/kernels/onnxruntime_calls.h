@@ -31,7 +31,7 @@ size_t parts_on_cores(const struct gather *gather, size_t cores);
 /* The cores that count for parts_on_cores. */
 size_t cores_for_parts(void);
 
-/* A gather that gather_check has accepted, and its three buffers. */
+/* A gather that may be run, as kernel.h says, and its three buffers. */
 struct run {
     const struct gather *gather;
     void *data, *indices, *output;

@@ -42,7 +42,6 @@ typedef char ort_path;
 
 /* Types of elements beside those of DirectML. */
 enum {
-    ORT_STRING = 8,
     ORT_BOOL = 9,
     ORT_BFLOAT16 = 16,
     ORT_FLOAT8E4M3FN = 17,

@@ -155,7 +155,7 @@ from onnxgather.auditing.inputs.formats import npz
 from onnxgather.auditing.inputs.sets import input_sets
 text = "g (float[a, b, c, d, e, f] x) => (y) { y = Neg (x) }"
 model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\\n{text}')
-sets, _ = input_sets(audit_model(Premises(read_network(model))), 1)
+sets, _ = input_sets(audit_model(Premises(read_network(model))))
 print(npz(sets[0].arrays).hex())
 """
     made = {

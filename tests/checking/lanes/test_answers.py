@@ -28,7 +28,7 @@ from onnxgather.checking.results import Result
 from onnxgather.checking.run import check_all
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import FileFormatError
-from onnxgather.core.model.write import VERSION
+from onnxgather.core.version import __version__
 
 VALID = "gather/float32/int64/negative"
 OUTSIDE = "out-of-range/gather/int64/just-past/error"
@@ -442,12 +442,12 @@ with_index {{"format": "wpt"}}
 outputs themselves
 
 with_index {{"digest": "0", "made_by": "onnxgather corpus export 0.0.9"}}
-: its cases must be those of onnxgather {VERSION}, got others, by onnxgather corpus
+: its cases must be those of onnxgather {__version__}, got others, by onnxgather corpus
 export 0.0.9; AGAIN
 
 with_index {{"cases": []}}
-: its cases must be those of onnxgather {VERSION}, got others, by onnxgather corpus
-export {VERSION}; AGAIN
+: its cases must be those of onnxgather {__version__}, got others, by onnxgather corpus
+export {__version__}; AGAIN
 
 with_file cases.jsonl
 : its files must be as they were exported, got 'cases.jsonl', which is changed; AGAIN

@@ -69,7 +69,7 @@ def broken(reason: str, how: Breakdown, detail: str) -> Answer:
 
 def test_a_host_says_what_it_is() -> None:
     with closing(Host(fake(done()))) as host:
-        assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", True, "10.0")
+        assert host.info == HostInfo("1.15.4.0", "llvmpipe", "6_4", "10.0")
 
 
 def test_a_verdict_has_the_output_tensor() -> None:
@@ -231,8 +231,8 @@ DirectML.dll cannot run: the host ended with exit code 5
 sys.stdout.buffer.write(b'OGDM' * 2**14 + b'?'); sys.stdout.buffer.flush()
 DirectML.dll cannot run: the host printed where it must answer, {"OGDM" * 50}
 
-INFO['doubles'] = 1; greet()
-the host answered what no host answers: Expected `bool`, got `int` - at `$.doubles`
+INFO['version'] = 1; greet()
+the host answered what no host answers: Expected `str`, got `int` - at `$.version`
 
 {NO_DEVICE}
 DirectML.dll cannot run: DMLCreateDevice1 gave 0x8007007E

@@ -266,7 +266,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_error(404)
 
 
-def find_browser(own: Path | None = None) -> str:
+def find_browser(own: Path | None) -> str:
     """Return the path of the browser; end the program where there is none.
 
     Args:

@@ -470,8 +470,8 @@ used."""
 def lower_cpu(
     desc: Descriptor,
     out_of_range: OutOfRange,
-    indices: Array | None = None,
-    threads: int | None = None,
+    indices: Array | None,
+    threads: int | None,
 ) -> Graph:
     """Return the graph of a descriptor for the target "cpu".
 

@@ -36,7 +36,7 @@ class RowView(Struct, frozen=True):
 
 
 def row_view(
-    tensor: TensorDesc, elements: int, form: WebnnForm, in_bytes: bool = False
+    tensor: TensorDesc, elements: int, form: WebnnForm, in_bytes: bool
 ) -> RowView:
     """Return the view of a tensor in rows of so many elements.
 
