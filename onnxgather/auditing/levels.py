@@ -12,7 +12,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from onnxgather.auditing.records import (
     RuntimeGraph,
 )
 from onnxgather.core.checks import check_type, sequence, shown
-from onnxgather.core.errors import OnnxGatherError, ProviderError
+from onnxgather.core.errors import OnnxGatherError, ProviderError, pass_foreign
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import NoAnswerError
 from onnxgather.core.execution.elsewhere.worker import shared_worker
@@ -450,8 +449,10 @@ def _size_of(network: Network, path: str | None, size: int) -> int:
         paths.append(path)
     for data_path in paths:
         # ONNX Runtime says what is wrong with a file that is not there.
-        with suppress(OSError, ValueError):
+        try:
             size += os.path.getsize(data_path)
+        except (OSError, ValueError) as error:
+            pass_foreign(error)
     return size
 
 

@@ -10,14 +10,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from onnxgather.core.checks import shown
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError, pass_foreign
 from onnxgather.core.files import UNFINISHED, partial_path, reason, sentence_on
 from onnxgather.core.replacing import CHANGED, check_replaceable, with_line
 
@@ -130,11 +130,12 @@ class FolderKind:
         try:
             with ExitStack() as undo:
                 if not target.exists():
-                    target.mkdir(parents=True)
+                    # An undoing comes first, as an interruption may come in between.
                     undo.callback(_remove_empty, target)
+                    target.mkdir(parents=True)
                 partial = partial_path(target)
-                partial.mkdir()
                 undo.callback(shutil.rmtree, partial, ignore_errors=True)
+                partial.mkdir()
                 digests = FilesDigest()
                 for path, content in files:
                     file = partial / path
@@ -236,23 +237,23 @@ class FolderKind:
                     f", as the {self.name} did not write it"
                 )
         aside = partial_path(folder)
-        aside.mkdir()
         # The last name is moved away first and written last: a folder that lacks the
         # file was left by an interruption.
         moves = [(folder / name, aside / name) for name in reversed(self.names)]
         moves += [(partial / name, folder / name) for name in self.names]
         moves += [(aside / path, folder / path) for path in others]
         try:
+            aside.mkdir()
             with ExitStack() as undo:
                 for source, target in moves:
                     if os.path.lexists(source):
+                        undo.callback(_move_back, target, source)
                         os.replace(source, target)
-                        undo.callback(os.replace, target, source)
                 undo.pop_all()
             shutil.rmtree(aside, ignore_errors=True)
         except OSError as error:
             # Each move was undone, but an undoing may fail too.
-            if any(aside.iterdir()):
+            if aside.exists() and any(aside.iterdir()):
                 place = f"the earlier {self.name} is in {aside}"
                 raise OnnxGatherError(
                     f"{folder}: {place}, as it cannot be moved back: {reason(error)}"
@@ -290,6 +291,14 @@ def _digest(path: str) -> str:
         return file_digest(stream, "sha256").hexdigest()
 
 
+def _move_back(moved: Path, place: Path) -> None:
+    """Move a file or a folder back; it may not have been moved yet."""
+    if not os.path.lexists(place):
+        os.replace(moved, place)
+
+
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):
+    try:
         folder.rmdir()
+    except OSError as error:
+        pass_foreign(error)

@@ -11,7 +11,7 @@ from html import escape
 from itertools import islice
 from typing import Any, SupportsIndex, cast
 
-from onnxgather.core.errors import DescriptorError, OnnxGatherError
+from onnxgather.core.errors import FAULTS, DescriptorError, OnnxGatherError
 from onnxgather.core.errors import printable as printable
 
 MAX_DIMENSIONS = 8
@@ -90,7 +90,7 @@ def shown(value: object) -> str:
     """Return a value as a message shows it: its repr, cut to `LONGEST_SHOWN`."""
     try:
         text = printable(repr(value))  # an array's has several lines
-    except Exception:
+    except FAULTS:
         # Such as an integer of thousands of digits, which Python does not print.
         return f"a value of type {type(value).__name__} that cannot be shown"
     if len(text) > LONGEST_SHOWN:
@@ -159,7 +159,7 @@ def integer(value: object) -> int | None:
         if isinstance(value, bool):
             return None
         return operator.index(cast("SupportsIndex", value))
-    except Exception:  # whatever the class of the value raises
+    except FAULTS:  # of the class of the value
         return None
 
 
@@ -171,7 +171,7 @@ def sequence(name: str, value: object) -> list[Any]:
             message starts with `name`.
     """
     is_unordered = isinstance(value, str | bytes | dict | set)
-    with suppress(Exception):  # whatever its iteration raises
+    with suppress(*FAULTS):  # of its iteration
         if not is_unordered:
             endless = cast("Sequence[object]", value)  # as a generator may be
             return list(islice(endless, LONGEST_SEQUENCE))
@@ -186,7 +186,7 @@ def texts(name: str, value: object, rule: str) -> list[str]:
     Raises:
         OnnxGatherError: The value is something else; the message has the rule in words.
     """
-    with suppress(Exception):  # whatever its iteration raises
+    with suppress(*FAULTS):  # of its iteration
         items = list(islice(cast("Iterable[object]", value), LONGEST_SEQUENCE))
         if all(isinstance(item, str) for item in items):
             return cast("list[str]", items)

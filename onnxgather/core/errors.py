@@ -20,6 +20,39 @@ NOT_RUN = 3
 """A provider is missing, or did not run the model."""
 
 
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    EOFError,
+    ImportError,
+    LookupError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What Python, a library or an object raises of a value that it cannot use.
+
+Around foreign code these are caught, and the library's own classes, but not Exception:
+a handler of a signal raises the caller's own exceptions there, which must arrive.
+"""
+
+
+def pass_foreign(error: Exception) -> None:
+    """Raise an OSError again if a handler of a signal raised it, not the system.
+
+    A TimeoutError is an OSError, for example. An error of the system has a number.
+    """
+    # Case: libraries raise OSError itself, and Python an UnsupportedOperation, which is
+    # a ValueError too, without a number.
+    if type(error) is OSError or isinstance(error, ValueError):
+        return
+    if isinstance(error, OSError) and error.errno is None:
+        raise error
+
+
 def printable(text: str) -> str:
     r"""Return text with each character escaped that is not plain to see.
 

@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError, pass_foreign
 
 _REPORT = re.compile(
     rb'(\xef\xbb\xbf)?\s*\{\s*("schema"\s*:\s*\d+\s*,\s*)?"onnxgather"\s*:'
@@ -205,8 +205,14 @@ def replace_file(
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_path(target.parent)
     with ExitStack() as undo:
-        with open(partial, "xb") as stream:
-            undo.callback(partial.unlink, missing_ok=True)
+        # Before it is there, as an interruption may come in between.
+        undo.callback(partial.unlink, missing_ok=True)
+        try:
+            stream = open(partial, "xb")  # noqa: SIM115
+        except FileExistsError:
+            undo.pop_all()  # it is another's
+            raise
+        with stream:
             if target.is_file() and not target.is_symlink():
                 partial.chmod(target.stat().st_mode & 0o777)
             stream.writelines(content)
@@ -285,7 +291,8 @@ def is_model(path: str) -> bool:
     try:
         with open(path, "rb") as stream:
             start = stream.read(100)
-    except OSError:
+    except OSError as error:
+        pass_foreign(error)
         return is_named
     starts_like_program = start[:1] in (b"{", b"/")
     if is_named and not starts_like_program:
@@ -297,7 +304,11 @@ def reason(error: OSError | ValueError) -> str:
     """Return the message of an error of opening a file, without number and path.
 
     The error is a ValueError if the path contains a NUL.
+
+    Raises:
+        OSError: The error itself, where `pass_foreign` raises it.
     """
+    pass_foreign(error)
     # A ValueError has no strerror, and some errors of Python have no message at all.
     strerror: str | None = getattr(error, "strerror", None)
     text = strerror or str(error) or type(error).__name__

@@ -16,7 +16,7 @@ from functools import partial
 from hashlib import file_digest, sha256
 from io import BufferedReader
 
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError, pass_foreign
 from onnxgather.core.files import reason, write_pieces
 from onnxgather.core.version import __version__
 
@@ -74,7 +74,8 @@ def check_replaceable(path: str, force: bool = False) -> None:
     try:
         mode = os.lstat(path).st_mode
     # Case: nothing is there; or whoever writes the file says what is wrong.
-    except OSError:
+    except OSError as error:
+        pass_foreign(error)
         return
     rule = f"{path} must not be replaced"
     if not stat.S_ISREG(mode):

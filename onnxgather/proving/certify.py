@@ -249,7 +249,7 @@ def webnn_verdict(
                 obligations[script] = None
     except RecursionError:
         return _Verdict("undecided", why=TOO_DEEP)
-    except (UndecidedError, TimeoutError) as error:
+    except (UndecidedError, terms.TimeIsUpError) as error:
         return _Verdict("undecided", why=str(error))
     return _Verdict("proved", obligations=tuple(obligations))
 
@@ -266,7 +266,7 @@ def _verdict(
         return _solver_verdict(model, network, formula, end, low_halves)
     except RecursionError:
         why = TOO_DEEP
-    except (UndecidedError, TimeoutError) as error:
+    except (UndecidedError, terms.TimeIsUpError) as error:
         why = str(error)
     # A run with indices that are 0 may still show that the model differs. With low
     # halves it shows nothing, as the installed ONNX Runtime may compare otherwise.
@@ -289,7 +289,7 @@ def _solver_verdict(
     Raises:
         UndecidedError: The model has what nothing is known of, the solver does not
             decide a claim, or a claim that it refutes has no counterexample.
-        TimeoutError: The time is up.
+        TimeIsUpError: The time is up.
         RecursionError: The terms of the model are too deep.
     """
     run = Run(low_halves=low_halves)

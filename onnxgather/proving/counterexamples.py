@@ -19,8 +19,16 @@ from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.reference import reference
 from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.descriptors.tensors import TensorDesc
-from onnxgather.core.errors import IndexOutOfRangeError
-from onnxgather.core.execution.runtime import CPU, FailedError, Opened, Setup, line
+from onnxgather.core.errors import IndexOutOfRangeError, OnnxGatherError
+from onnxgather.core.execution.runtime import (
+    CPU,
+    FailedError,
+    NotRunError,
+    Opened,
+    RefusedError,
+    Setup,
+    line,
+)
 from onnxgather.core.model.network import Network, read_network
 from onnxgather.core.model.quirks import (
     DIVISION_THAT_STOPS,
@@ -181,7 +189,7 @@ def _differing(
         number = OPTIMIZATION_LEVELS[level]
         opened = Opened(content, Setup(CPU, threads=1, level=number))
         inputs, outputs = values_of(proto)
-    except Exception as error:  # whatever ONNX Runtime says of a model
+    except (NotRunError, RefusedError, OnnxGatherError) as error:
         rule = f"the model does not run on the CPU provider: {line(error)}"
         raise UndecidedError(rule) from None
     main = network.main

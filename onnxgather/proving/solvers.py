@@ -24,7 +24,7 @@ from typing import Literal
 import msgspec
 
 from onnxgather.core.checks import printable
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError, pass_foreign
 
 SOLVERS = {
     "z3": "(set-option :timeout {})(set-option :rlimit {})",
@@ -155,7 +155,8 @@ def _answer(
         try:
             program.stdin.write(request + b"\n")
             program.stdin.flush()
-        except OSError:
+        except OSError as error:
+            pass_foreign(error)
             _end(program)
             return None
         line = program.stdout.readline()
@@ -204,9 +205,11 @@ def _started(solver: str) -> subprocess.Popen[bytes]:
 def _end(program: subprocess.Popen[bytes]) -> int:
     """End a program, and return its exit code."""
     program.kill()
-    # A request that it has not read cannot be flushed.
-    with suppress(OSError), program:  # closes its pipes
-        pass
+    try:
+        with program:  # closes its pipes
+            pass
+    except OSError as error:
+        pass_foreign(error)  # else it has not read a request, which cannot be flushed
     return program.wait()
 
 

@@ -118,12 +118,17 @@ Int = int | Term
 Truth = Int
 """A bool or a `Term`; Python counts a bool as an int."""
 
+
+class TimeIsUpError(Exception):
+    """The time for a proof is up; not TimeoutError, which a caller may raise."""
+
+
 _deadline = ContextVar("deadline", default=math.inf)
 
 
 @contextmanager
 def until(end: float) -> Generator[None]:
-    """Make terms until a time of `time.monotonic`; after it TimeoutError is raised."""
+    """Make terms until a time of `time.monotonic`; after it TimeIsUpError is raised."""
     token = _deadline.set(end)
     try:
         yield
@@ -140,7 +145,7 @@ def _term(kind: str, args: tuple[Any, ...], low: int = 0, high: int = 1) -> Term
     key = (kind, args, low, high)
     term = _terms.get(key)
     if time.monotonic() > _deadline.get():
-        raise TimeoutError(TIME_IS_UP)
+        raise TimeIsUpError(TIME_IS_UP)
     if term is None:
         term = Term()
         term.kind = kind

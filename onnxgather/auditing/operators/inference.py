@@ -18,7 +18,7 @@ from onnx import helper
 from onnxgather.auditing.algebra.bounds import INTEGERS, LIMITS, Bounds, elements_of
 from onnxgather.auditing.algebra.sizes import AnySize, AnySizes
 from onnxgather.auditing.operators.calls import Call, OpenType
-from onnxgather.core.model.network import Operation
+from onnxgather.core.model.network import FAULTS_OF_ONNX, Operation
 from onnxgather.core.model.values import NUMBERS, ValueType
 
 INFERRED_ELEMENTS = 1024
@@ -195,7 +195,7 @@ def inferred_outputs(
                 name, known.data_type, known.shape, known.elements
             )
     outputs: Mapping[str, onnx.TypeProto] = {}
-    with suppress(Exception):  # onnx raises whatever a broken node leads to
+    with suppress(*FAULTS_OF_ONNX):
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
         outputs = onnx.shape_inference.infer_node_outputs(schema, node, types, data)
     return tuple(_answer(outputs.get(name)) for name in node.output)

@@ -27,7 +27,7 @@ from onnxgather.core.checks import check_choice, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.operators import FACTS
 from onnxgather.core.descriptors.spelling import to_dict
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import FAULTS, OnnxGatherError, pass_foreign
 from onnxgather.core.files import filled_in
 from onnxgather.core.lowering.webnn.requirements import REQUIRED_RANK
 from onnxgather.core.options import FORMATS, POLICIES, FormatName, OutOfRange
@@ -126,7 +126,8 @@ def is_export(folder: str, made_by: str = MADE_BY) -> bool:
     try:
         index: Any = msgspec.json.decode(Path(folder, "index.json").read_bytes())
         return index["made_by"].startswith(made_by)
-    except (OSError, msgspec.DecodeError, LookupError, TypeError, AttributeError):
+    except (*FAULTS, OSError) as error:
+        pass_foreign(error)
         return False
 
 

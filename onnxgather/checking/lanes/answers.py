@@ -22,7 +22,7 @@ from onnxgather.checking.cases import Case
 from onnxgather.checking.lanes.lane import Answer, AnswerKind, LaneInfo, RuntimeName
 from onnxgather.checking.lanes.python import question_of
 from onnxgather.core.checks import LONGEST_SHOWN, listed, shown
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import FAULTS_OF_NPY, Array
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.files import reason
@@ -224,8 +224,7 @@ def _array_of(content: bytes, data_type: np.dtype[Any]) -> Array:
             raise ValueError(f"it has {size:,} bytes for {dtype} {[*shape]}")
         stream.seek(0)
         array = npy.read_array(stream, allow_pickle=False)
-    # numpy raises whatever a damaged header leads to.
-    except Exception as error:
+    except FAULTS_OF_NPY as error:
         why = " ".join(str(error).split()) or type(error).__name__
         sentence = f"{rule} ({why[:LONGEST_SHOWN]})"
         raise NoAnswerError(Breakdown.NONSENSE, sentence, why[:LONGEST_SHOWN]) from None

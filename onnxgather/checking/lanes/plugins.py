@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from contextlib import suppress
 from functools import cache
 
 import msgspec
 
 from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.core.checks import shown
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import FAULTS, OnnxGatherError, pass_foreign
 from onnxgather.core.execution.providers import Provider, plugin_provider
 
 _PACKAGE = "[A-Za-z_][A-Za-z0-9_-]*"
@@ -65,14 +64,15 @@ def _name_and_library(package: str, python: str) -> tuple[str, str]:
     """Return the name of a package's provider, or of several; and its library."""
     command = [python, "-c", _PROGRAM, package.replace("-", "_")]
     answer: tuple[str, str] | str = "no answer"
-    faults = OSError, subprocess.SubprocessError, LookupError, msgspec.MsgspecError
-    with suppress(*faults):
+    try:
         run = subprocess.run(
             command, capture_output=True, timeout=CASE_TIMEOUT, check=False
         )
         # An environment may print something before.
         last_line = run.stdout.splitlines()[-1]
         answer = msgspec.json.decode(last_line, type=tuple[str, str] | str)
+    except (*FAULTS, OSError, subprocess.SubprocessError) as error:
+        pass_foreign(error)
     if isinstance(answer, str):
         raise OnnxGatherError(
             f"the package {shown(package)} of {python} must have get_library_path() and"

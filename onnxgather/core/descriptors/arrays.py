@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import struct
 import sys
+import tokenize
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -26,8 +28,16 @@ from onnxgather.core.descriptors.operators import (
     GatherElementsDesc,
 )
 from onnxgather.core.descriptors.tensors import TensorDesc
-from onnxgather.core.errors import DescriptorError, IndexOutOfRangeError
+from onnxgather.core.errors import (
+    FAULTS,
+    DescriptorError,
+    IndexOutOfRangeError,
+    pass_foreign,
+)
 from onnxgather.core.options import POLICIES
+
+FAULTS_OF_NPY = (*FAULTS, struct.error, tokenize.TokenError)
+"""What numpy raises of a broken .npy file."""
 
 Array = npt.NDArray[Any]
 
@@ -127,7 +137,8 @@ def plain_array(rule: str, array: object) -> Array:
 
     try:
         memory = _memory_of(array)
-    except Exception as error:  # whatever the library of the object raises
+    except (*FAULTS, OSError) as error:  # of the library of the object
+        pass_foreign(error)
         reason = printable(str(error))
         text = f"{kind.__name__}, whose memory numpy cannot read: {reason}"
     else:

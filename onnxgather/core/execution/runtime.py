@@ -241,7 +241,38 @@ class Opened:
         try:
             return self._run(self._outputs, inputs, self._run_options)
         except Exception as error:
+            raise_unless_own(error)
             raise FailedError(line(error)) from error
+
+
+_FAULTS = (
+    ArithmeticError,
+    AttributeError,
+    FailedError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    NotRunError,
+    RefusedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What this module and the bindings of ONNX Runtime raise, beside its own classes."""
+
+
+def raise_unless_own(error: Exception) -> None:
+    """Raise an exception again if this module, ONNX Runtime or the system did not.
+
+    A handler of a signal may have raised it, and a caller's own exception must arrive.
+    """
+    # Case: a program of its own has no caller.
+    if __name__ == "__main__":
+        return
+    is_of_runtime = type(error).__module__.startswith("onnxruntime")
+    is_of_system = isinstance(error, OSError) and error.errno is not None
+    if not is_of_runtime and not is_of_system and not isinstance(error, _FAULTS):
+        raise error
 
 
 def _session(runtime: Any, model: bytes | str, setup: Setup) -> Any:
@@ -258,13 +289,15 @@ def _session(runtime: Any, model: bytes | str, setup: Setup) -> Any:
     try:
         session = make_session()
     except Exception as error:
+        raise_unless_own(error)
         if "assigned to the default CPU EP" not in str(error):
             raise RefusedError(line(error)) from error
         # The error does not name the node. With the fallback `_proved` can name it.
         options.add_session_config_entry(_NO_FALLBACK, "0")
         try:
             session = make_session()
-        except Exception:
+        except Exception as other_error:
+            raise_unless_own(other_error)
             raise NotRunError("elsewhere", f"some node would run on {CPU}") from error
     if not hasattr(session, _ASSIGNMENT):
         raise NotRunError("too-old", runtime.__version__)
@@ -299,6 +332,7 @@ def _options(runtime: Any, setup: Setup) -> Any:
         try:
             options.register_custom_ops_library(setup.operators)
         except Exception as error:
+            raise_unless_own(error)
             detail = f"their library does not load: {line(error)}"
             raise NotRunError("operators", detail) from error
     return options
@@ -379,6 +413,7 @@ def onnxruntime_with(
         try:
             runtime.register_execution_provider_library(provider, library)
         except Exception as error:
+            raise_unless_own(error)
             # Case: another thread registered it meanwhile.
             if not _plugin_devices(runtime, provider):
                 raise NotRunError("library", line(error)) from error
@@ -655,6 +690,7 @@ def _written_graphs(
                     path or blobs, options, providers=[CPU], enable_fallback=0
                 )
             except Exception as error:
+                raise_unless_own(error)
                 refused[level] = line(error)
             if not keeps_weights:
                 with suppress(OSError):

@@ -32,6 +32,7 @@ from onnxgather.core.descriptors.lists import array_of_list, is_listed
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import tensors
 from onnxgather.core.errors import (
+    FAULTS,
     DescriptorError,
     IndexOutOfRangeError,
     OnnxGatherError,
@@ -129,9 +130,7 @@ def run(
     """
     try:
         session = open_session(desc, out_of_range, provider, target)
-    except OnnxGatherError:
-        raise
-    except Exception:
+    except FAULTS:
         # An argument cannot be hashed, so it is not valid. Without the cache the error
         # names it.
         session = open_session.__wrapped__(desc, out_of_range, provider, target)
@@ -304,7 +303,7 @@ class Session:
         # Numpy arrays that fit as they are take the shortest way.
         try:
             fits = [*map(_CLASS_DTYPE_SHAPE, arrays)] == self._plain
-        except Exception:  # an object may raise anything; `_checked` says what it is
+        except FAULTS:  # of an object; `_checked` says what it is
             fits = False
         if fits:  # noqa: SIM108
             # Without strict=True, which costs as much as the rest.
@@ -486,6 +485,8 @@ class Session:
         """Return an error that says in one sentence why a model did not run."""
         if isinstance(error, OnnxGatherError) and not isinstance(error, NoAnswerError):
             return error
+        if not isinstance(error, NoAnswerError):
+            runtime.raise_unless_own(error)
         # Case 1: the native kernels refused an index.
         if self._desc is not None and self._policy == "error" and inputs:
             try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import zipfile
+import zlib
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from numpy.lib import format as npy
 
 from onnxgather.core.checks import listed, mapping, shown, suggestion
-from onnxgather.core.descriptors.arrays import Array, plain_array
+from onnxgather.core.descriptors.arrays import FAULTS_OF_NPY, Array, plain_array
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.files import got, reason
 from onnxgather.core.model.network import Network
@@ -104,7 +106,7 @@ def _stored_array(path: str, archive: zipfile.ZipFile, member: str) -> StoredArr
 def stored_type(stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return the data type and the shape in the header of an .npy file.
 
-    A damaged header raises whatever numpy raises.
+    A damaged header raises one of `FAULTS_OF_NPY`.
     """
     read_header = npy.read_array_header_2_0
     if npy.read_magic(stream) == (1, 0):
@@ -122,8 +124,7 @@ def _reading_npz(path: str) -> Generator[None]:
         raise
     except OSError as error:
         raise OnnxGatherError(f"{path}: {reason(error)}") from None
-    # zipfile and numpy raise whatever a broken file leads to.
-    except Exception as error:
+    except (*FAULTS_OF_NPY, lzma.LZMAError, zipfile.BadZipFile, zlib.error) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise OnnxGatherError(f"{path}: {_RULE} ({why})") from None
 

@@ -7,12 +7,13 @@ import math
 import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
 import numpy as np
 import onnx
+from google.protobuf.message import Error as ProtobufError
 from msgspec import Struct, field
 from msgspec.structs import replace
 from onnx import helper, numpy_helper
@@ -28,7 +29,7 @@ from onnxgather.core.checks import (
     uints,
 )
 from onnxgather.core.descriptors.arrays import Array
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import FAULTS, OnnxGatherError, pass_foreign
 from onnxgather.core.files import reason
 from onnxgather.core.gather import ATTRIBUTES
 from onnxgather.core.model.protos import (
@@ -394,14 +395,22 @@ def shapes_given(shapes: object) -> dict[str, tuple[int, ...]]:
     return checked
 
 
+FAULTS_OF_ONNX = (
+    *FAULTS,
+    ProtobufError,
+    onnx.checker.ValidationError,
+    onnx.defs.SchemaError,
+    onnx.shape_inference.InferenceError,
+)
+"""What onnx raises where a tensor or a node is broken."""
+
+
 @contextmanager
 def reading(path: str, value: str) -> Generator[None]:
     """Turn what onnx raises while data is read into an error that names the value."""
     try:
         yield
-    except MemoryError:
-        raise
-    except Exception as error:  # onnx raises whatever a broken tensor leads to
+    except (*FAULTS_OF_ONNX, OSError, OnnxGatherError) as error:
         why = reason(error) if isinstance(error, OSError) else _on_one_line(error)
         rule = f"{path}: what leads to {shown(value)} cannot be read"
         raise OnnxGatherError(f"{rule}: {why}") from error
@@ -560,8 +569,11 @@ def _check_node_count(path: str) -> None:
     # Case: whoever reads the file next says why it cannot be read. A pipe would wait.
     if not os.path.isfile(path) or os.path.getsize(path) > LARGEST_MODEL:
         return
-    with suppress(OSError, ValueError), open(path, "rb") as stream:
-        has_more = has_more_nodes(stream, MOST_NODES)
+    try:
+        with open(path, "rb") as stream:
+            has_more = has_more_nodes(stream, MOST_NODES)
+    except (OSError, ValueError) as error:
+        pass_foreign(error)
     if has_more:
         raise OnnxGatherError(
             f"{path}: the model must have at most {MOST_NODES:,} nodes, got more"

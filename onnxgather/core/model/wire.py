@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from msgspec import Struct
 
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError, pass_foreign
 
 LARGE = 2**24
 """A file of more bytes, or a model whose constants have more bytes together, is read or
@@ -71,8 +71,8 @@ class StoredBytes(Struct, frozen=True):
                     # Case: it was changed during the reading, or it was not.
                     if _state(stream) == self.state:
                         return
-        except OSError:
-            pass  # it is as if the file were another one
+        except OSError as error:
+            pass_foreign(error)  # else it is as if the file were another one
         raise OnnxGatherError(
             f"{self.path}: the file must stay as it is while it is read"
         )
@@ -432,7 +432,8 @@ def digest_of_file(path: str) -> bytes:
                     digest.update(piece)
                 else:
                     digest.update(b"0")
-    except OSError:
+    except OSError as error:
+        pass_foreign(error)
         return b""
     return digest.digest()
 
@@ -444,8 +445,9 @@ def _is_hole(stream: BinaryIO, start: int) -> bool:
         return False
     try:
         next_data = os.lseek(stream.fileno(), start, os.SEEK_DATA)
-    except OSError:  # there are no more bytes
-        return True
+    except OSError as error:
+        pass_foreign(error)
+        return True  # as there are no more bytes
     return next_data >= start + LARGE
 
 

@@ -9,7 +9,12 @@ from os import PathLike, fspath
 from onnxgather.core.checks import check_type, shown
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, tensors
-from onnxgather.core.errors import FileFormatError, OnnxGatherError, located
+from onnxgather.core.errors import (
+    FileFormatError,
+    OnnxGatherError,
+    located,
+    pass_foreign,
+)
 from onnxgather.core.files import is_model
 from onnxgather.core.model.own import KEY, ModelEntry, entries_in, entries_of, own_entry
 from onnxgather.core.model.protos import external_files
@@ -127,7 +132,8 @@ def model_with_entry(path: str) -> tuple[ModelProto, Weights] | None:
             if not entries_in(stream):
                 return None
     # Case: whoever reads the file next says what is wrong with it.
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        pass_foreign(error)
         return None
     return load_light(path)
 

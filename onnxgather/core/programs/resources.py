@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.lib import format as npy
 
-from onnxgather.core.descriptors.arrays import Array
+from onnxgather.core.descriptors.arrays import FAULTS_OF_NPY, Array
 from onnxgather.core.descriptors.datatypes import (
     TYPE_PREFIX,
     TensorDataType,
@@ -360,11 +360,7 @@ def _npy_type(
             version = npy.read_magic(file)
             if version in _NPY_HEADERS:
                 header = _NPY_HEADERS[version](file)
-    except OSError:
-        raise
-    except Exception:
-        # A damaged header is evaluated as a literal, which fails in too many ways to
-        # list.
+    except FAULTS_OF_NPY:
         raise field.error("must be a well-formed .npy file") from None
     if header is None:
         number = ".".join(map(str, version))

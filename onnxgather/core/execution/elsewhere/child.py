@@ -16,7 +16,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar, cast
 
 from onnxgather.core.checks import LONGEST_SHOWN, shown
-from onnxgather.core.errors import OnnxGatherError, ProviderError
+from onnxgather.core.errors import (
+    FAULTS,
+    OnnxGatherError,
+    ProviderError,
+    pass_foreign,
+)
 from onnxgather.core.execution import runtime
 
 LONGEST_UNREAD = 2**16
@@ -107,6 +112,10 @@ class NoAnswerError(ProviderError):
         return type(self)(self.how, reason, self.detail, self.last_words)
 
 
+class LateError(Exception):
+    """There is no answer in time; not TimeoutError, which a caller may raise."""
+
+
 def _ignore_seconds(_: float) -> None: ...
 
 
@@ -143,6 +152,8 @@ class Child:
         self.printed = b""
         """What the program printed before its last answer."""
         self._program: StartedProgram | None = None
+        self._owes_answer = False
+        """Whether an answer of the program may come that nobody waits for."""
         self._closed = False
         self._turns = dict[int, threading.Lock]()
 
@@ -166,7 +177,7 @@ class Child:
             if self._closed:
                 raise self._no_answer(Breakdown.CLOSED)
             program = self._program
-            if program is None or not program.is_running():
+            if program is None or self._owes_answer or not program.is_running():
                 program = self._start()
             answer = self._answer(program, runtime.message(request, blobs))
             header, _, content = answer.partition(b"\n")
@@ -174,7 +185,7 @@ class Child:
                 if len(header) > LONGEST_HEADER:
                     raise ValueError(f"{len(header)} bytes of JSON")
                 return read(header, content)
-            except Exception as error:  # whatever the reason that it cannot be decoded
+            except FAULTS as error:  # it cannot be decoded
                 self._end()
                 reason = str(error)[:LONGEST_SHOWN]
                 raise self._no_answer(Breakdown.NONSENSE, reason) from error
@@ -201,9 +212,11 @@ class Child:
 
     def _start(self) -> StartedProgram:
         self._end()
+        self._owes_answer = True
         try:
             program = StartedProgram(self.command, self.tell_start)
         except (OSError, ValueError) as error:  # ValueError: no system has such a path
+            pass_foreign(error)
             why = getattr(error, "strerror", None) or str(error)
             raise self._no_answer(Breakdown.NOT_STARTED, why) from error
         self._program = program
@@ -224,16 +237,19 @@ class Child:
         how = Breakdown.EXITED
         detail = ""
         stray = b""
+        failure: OSError | EOFError | None = None
+        self._owes_answer = True
         try:
             answer = program.answer(request, time.monotonic() + self.timeout)
             # It does not belong into messages about later requests.
             self.printed = program.printed()
+            self._owes_answer = False
             return answer
-        except TimeoutError:
+        except LateError:
             how = Breakdown.LATE
             detail = f"{self.timeout:g} s"
-        except (OSError, EOFError):
-            pass
+        except (OSError, EOFError) as error:
+            failure = error
         except MemoryError:
             how = Breakdown.TOO_LONG
         except ValueError as error:
@@ -241,10 +257,12 @@ class Child:
             stray = error.args[0]
             detail = stray[:LONGEST_SHOWN].decode(errors="replace")
         except BaseException:
-            # Such as an interruption: a late answer must not be the next answer.
+            # Such as an interruption: the program would go on for nobody.
             self._end()
             raise
         code, printed = self._end()
+        if failure is not None:
+            pass_foreign(failure)
         if how is Breakdown.EXITED:
             detail = str(code)
             if -code in set(signal.Signals):
@@ -321,10 +339,15 @@ class StartedProgram:
         except RuntimeError as error:
             self._errors.close()
             raise OSError(str(error)) from error
-        started = self._answers.get()
-        if isinstance(started, BaseException):
+        try:
+            started = self._answers.get()
+            if isinstance(started, BaseException):
+                raise started
+        except BaseException:
+            # After an interruption the thread ends the program that it starts.
+            self._requests.put(None)
             self._errors.close()
-            raise started
+            raise
 
     def answer(self, request: bytes, deadline: float) -> bytes:
         """Send a frame, and return what the next frame of the program holds.
@@ -334,7 +357,7 @@ class StartedProgram:
             deadline: When the answer must be there, in seconds of `time.monotonic`.
 
         Raises:
-            TimeoutError: The answer was not there.
+            LateError: The answer was not there.
             EOFError: The program ended before.
             ValueError: The program wrote something else; the error contains its bytes.
             MemoryError: The answer is too long.
@@ -356,7 +379,7 @@ class StartedProgram:
             if ended:  # and a program that it started keeps its output open
                 raise EOFError
             if left <= 0:
-                raise TimeoutError
+                raise LateError
             ended = self.popen.poll() is not None
             if os.fstat(self._errors.fileno()).st_size > LARGEST_PRINTED:
                 self.printed()  # dropped, as it must not fill the disk
@@ -439,6 +462,10 @@ class StartedProgram:
                 stdin.write(request)
                 stdin.flush()
                 self._answers.put(runtime.read_frame(stdout))
+            # Case: an interruption came before somebody had the program.
+            if self.is_running():
+                self.kill()
+                self.popen.wait()
         except (OSError, EOFError) as error:
             # A program that closed its output but does not end is late.
             self.popen.wait()

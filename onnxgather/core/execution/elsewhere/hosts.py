@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from onnxgather.core.checks import LONGEST_SHOWN, shown
-from onnxgather.core.errors import OnnxGatherError
+from onnxgather.core.errors import OnnxGatherError, pass_foreign
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import Breakdown, NoAnswerError
 from onnxgather.core.execution.providers import PROVIDERS, SETUP, WEB_SETUP, Provider
@@ -84,6 +84,7 @@ def compiled_host() -> str:
                 program.replace(host)
         return str(host)
     except OSError as error:
+        pass_foreign(error)
         why = f"{error.filename}: {error.strerror}"
     except (ValueError, subprocess.SubprocessError) as error:
         # The compiler's own words, or else the error's.

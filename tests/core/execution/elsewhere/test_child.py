@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_exceptions import counted, raised_at, unraisable
 from messages import message_of
 from rings import one_quick_in
 from stub_runtime import environment, gone
@@ -413,3 +415,34 @@ worker.close()
             b"the worker was ended\n9.9.9 True\n",
             b"",
         )
+
+
+@pytest.mark.slow
+def test_an_answer_that_nobody_waited_for_is_not_the_next_answer() -> None:
+    child = echo("")
+    question = itertools.count()
+
+    def asked() -> object:
+        return ask(child, str(next(question)).encode())
+
+    asked()
+    warm = counted(asked)
+    child.restart()
+    cold = counted(asked)
+    threads = threading.active_count()
+    for moments in (warm, cold):
+        for moment in moments.first:
+            if moments is cold:
+                child.restart()
+            foreign = TimeoutError("the caller's own limit")
+            with unraisable():
+                caught, place = raised_at(asked, moment, foreign)
+            assert caught is foreign or not place
+            blobs = f"after {moment}".encode()
+            assert ask(child, blobs) == (b"{}", blobs)
+    child.close()
+    until = time.monotonic() + 5
+    # Each program has a thread.
+    while threading.active_count() >= threads and time.monotonic() < until:
+        time.sleep(0.02)
+    assert threading.active_count() < threads
