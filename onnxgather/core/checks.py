@@ -93,9 +93,12 @@ def shown(value: object) -> str:
     except Exception:
         # Such as an integer of thousands of digits, which Python does not print.
         return f"a value of type {type(value).__name__} that cannot be shown"
-    if len(text) > LONGEST_SHOWN:
-        return text[:LONGEST_SHOWN] + "…"
-    return text
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """Return a text of at most `LONGEST_SHOWN` characters, else its start and "…"."""
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def listed(items: Sequence[str], most: int) -> str:
