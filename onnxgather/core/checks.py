@@ -93,12 +93,14 @@ def shown(value: object) -> str:
     except Exception:
         # Such as an integer of thousands of digits, which Python does not print.
         return f"a value of type {type(value).__name__} that cannot be shown"
-    return cut(text)
+    return start_of(text)
 
 
-def cut(text: str) -> str:
-    """Return a text of at most `LONGEST_SHOWN` characters, else its start and "…"."""
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+def start_of(text: str) -> str:
+    """Return a text as a message shows it: its first `LONGEST_SHOWN` characters."""
+    if len(text) > LONGEST_SHOWN:
+        return text[:LONGEST_SHOWN] + "…"
+    return text
 
 
 def listed(items: Sequence[str], most: int) -> str:
