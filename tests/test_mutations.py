@@ -20,7 +20,9 @@ FAULTS = {
     "with sources.Batch().step('a'): raise KeyError(2)": "KeyError: 2",
     "warnings.warn('planted')": "UserWarning: planted",
     "print('\\x1b', file=sys.stderr)": "U+001B is printed",
+    "print('x' * 3000, file=sys.stderr)": "a line of 3,000 characters",
     "bytes(2**32)": "2,147,483,648 bytes are taken",
+    "b'x' * 2**27": "takes 1",
     "open('.partial', 'w').close()": "leaves ['.partial']",
     "open('/nowhere/planted', 'a').close()": "writes /nowhere/planted",
     "subprocess.run(['true'])": "a report starts {'true'}",
@@ -43,6 +45,7 @@ def plant(**_):
 mutations.COMMANDS["repro"].callback = plant
 mutations.COMMANDS["report"].commands["merge"].callback = plant
 mutations.SECONDS = 1
+mutations.ROOM = 2**26
 """
 
 

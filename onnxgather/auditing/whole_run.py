@@ -113,7 +113,8 @@ def run_whole(
     """
     library = operators_library()
     if library is None:
-        return cpu_run(network, f"the native kernels are not there: {why_not()}")
+        rule = "onnxgather's provider must have the native kernels"
+        return cpu_run(network, f"{rule}, but {why_not()}")
     gathers = PROVIDERS["onnxgather"]
     session = {
         **cpu_run(network).session,

@@ -18,6 +18,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from onnxgather.cli.terminal import (
     BY_SIGNAL,
+    ClosedOutput,
     Interrupted,
     abandon,
     say,
@@ -223,12 +224,16 @@ class Commands(click.Group):
 def _fill_standard_streams() -> None:
     """Open a stream in place of each standard stream that is closed.
 
-    Otherwise a file that is opened later has the number of a standard stream.
+    Otherwise a file that is opened later has the number of a standard stream, and a
+    command that cannot print would seem to succeed.
     """
     spare = os.open(os.devnull, os.O_RDWR)
     while spare <= 2:
         spare = os.open(os.devnull, os.O_RDWR)
     os.close(spare)
+    if sys.stdout is None:
+        # Without a buffer: what it does not take must not fail again at exit.
+        sys.stdout = io.TextIOWrapper(ClosedOutput(), write_through=True)
 
 
 _NAMES_AND_HELP = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import re
@@ -14,7 +16,7 @@ import time
 from collections.abc import Callable, Generator
 from datetime import timedelta
 from types import FrameType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from onnxgather.core.checks import printable
 
@@ -72,6 +74,25 @@ def signals_handled(
             earlier = signal.signal(number, handler)
             undo.callback(signal.signal, number, earlier)
         yield
+
+
+class ClosedOutput(io.RawIOBase):
+    """The standard output of a program that was started with it closed."""
+
+    name = "<stdout>"
+
+    def writable(self) -> bool:
+        """Return that it may be written to, as printing asks first."""
+        return True
+
+    def write(self, content: object) -> NoReturn:
+        """Fail, as a full device does.
+
+        Raises:
+            OSError: Always.
+        """
+        del content
+        raise OSError(errno.EBADF, "closed, so nothing was printed")
 
 
 class Progress:

@@ -93,6 +93,11 @@ def shown(value: object) -> str:
     except FAULTS:
         # Such as an integer of thousands of digits, which Python does not print.
         return f"a value of type {type(value).__name__} that cannot be shown"
+    return start_of(text)
+
+
+def start_of(text: str) -> str:
+    """Return a text as a message shows it: its first `LONGEST_SHOWN` characters."""
     if len(text) > LONGEST_SHOWN:
         return text[:LONGEST_SHOWN] + "…"
     return text

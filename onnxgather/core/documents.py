@@ -102,9 +102,10 @@ class Field(Struct):
         around, key = self.place
         if isinstance(key, int):
             return f"{around.path}[{key}]"
+        key = _shortened(key)
         if key.isidentifier() and key.isascii():
             return f"{around.path}.{key}"
-        shown = json.dumps(_shortened(key), ensure_ascii=False)
+        shown = json.dumps(key, ensure_ascii=False)
         return f"{around.path}[{shown}]"
 
     def error(self, rule: str, shown: object = None) -> FileFormatError:

@@ -10,6 +10,7 @@ from io import BufferedReader
 
 import msgspec
 
+from onnxgather.core.checks import start_of
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
 
@@ -19,11 +20,11 @@ _RULES = {
     r"Expected `str` matching .*": (
         " must be a full name such as CPUExecutionProvider, DirectML.dll or opencv"
     ),
-    r"Expected (.*), got (.*)": r" must be \1, got \2",
-    r"Expected (`\w+` [<>o].*)": r" must be \1",
-    r"Object missing required field `(.*)`": r" must have \1",
-    r"Object contains unknown field `(.*)`": r" must not have \1",
-    r"Invalid enum value (.*)": r" must be a value that {page} lists, got \1",
+    r"Expected (.*), got (.*)": " must be {0}, got {1}",
+    r"Expected (`\w+` [<>o].*)": " must be {0}",
+    r"Object missing required field `(.*)`": " must have {0}",
+    r"Object contains unknown field `(.*)`": " must not have {0}",
+    r"Invalid enum value (.*)": " must be a value that {page} lists, got {0}",
 }
 """Patterns of msgspec's messages about broken rules, with the messages used here."""
 
@@ -52,9 +53,12 @@ def _sentence_of(error: msgspec.DecodeError, page: str) -> str:
     """Return the message of msgspec with the path of the value first."""
     message, _, path = str(error).partition(" - at `")
     for msgspec_pattern, rule in _RULES.items():
-        if re.fullmatch(msgspec_pattern, message, re.DOTALL):
-            our_rule = rule.format(page=page)
-            message = re.sub(msgspec_pattern, our_rule, message, flags=re.DOTALL)
+        matched = re.fullmatch(msgspec_pattern, message, re.DOTALL)
+        if matched is not None:
+            # A name or a value of the file is of any length.
+            parts = [start_of(part) for part in matched.groups()]
+            message = rule.format(*parts, page=page)
+            break
     field = path.removesuffix("`") or "$"
     # A rule of the table starts with a space. Other messages are msgspec's own
     # sentences, or those of our own checks: these start with a name of a field.

@@ -395,7 +395,9 @@ def test_without_the_library_the_run_stops_at_the_gather(
     monkeypatch.setenv("ONNXGATHER_NATIVE", "0")
     end, why = notes_on_the_cpu(two_gathers())
     assert end.startswith("the run with the given inputs ends early: first fails: ")
-    assert why == "the native kernels are not there: ONNXGATHER_NATIVE is 0"
+    assert why == (
+        "onnxgather's provider must have the native kernels, but ONNXGATHER_NATIVE is 0"
+    )
     assert audit_of(two_gathers(), ids=[0]).notes == []
 
 

@@ -236,6 +236,12 @@ def test_a_broken_known_difference_is_one_sentence(
     assert refused(open_known, tmp_path / "known.json", content) == sentence
 
 
+def test_a_sentence_has_the_start_of_a_long_name(tmp_path: Path) -> None:
+    content = json.dumps([KNOWN | {"k" * 10**6: 0}]).encode()
+    said = refused(open_known, tmp_path / "known.json", content)
+    assert said == f"$[0] must not have {'k' * 200}…"
+
+
 @pytest.mark.parametrize("form", [msgspec.json.encode, json_bytes])
 def test_a_report_is_found_in_its_file(tmp_path: Path, form: Any) -> None:
     path = tmp_path / "r.json"

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from subprocess import PIPE
 from typing import IO
@@ -24,11 +24,12 @@ from command_line import (
     spawn,
     write_text,
 )
-from messages import rows_of
 from onnx_graphs import written
+from report_samples import small
 from rings import one_quick_in
 
 from onnxgather.cli import main
+from onnxgather.cli.terminal import json_bytes
 from onnxgather.core.model.write import descriptor_model
 
 PRINTING = """\
@@ -46,6 +47,12 @@ check x.json
 check x.json --json
 doctor
 repro x.json -o folder
+audit x.onnx
+audit x.onnx --json
+harden x.onnx -o y.onnx
+certify x.json
+report merge report.json
+report merge report.json --json
 """.splitlines()
 """Ways to make the commands print."""
 
@@ -116,27 +123,35 @@ class TestProcess:
     @POSIX
     @needs_full
     @pytest.mark.parametrize("line", one_quick_in(8, PRINTING))
-    def test_no_command_prints_to_a_full_device_or_a_broken_pipe(
+    def test_no_command_succeeds_that_cannot_print(
         self,
         line: str,
         monkeypatch: pytest.MonkeyPatch,
         capfd: pytest.CaptureFixture[str],
     ) -> None:
         program("x.json")
+        Path("x.onnx").write_bytes(descriptor_model(DESC).SerializeToString())
+        Path("report.json").write_bytes(json_bytes(small()))
         read, write = os.pipe()
         os.close(read)
         ends: list[tuple[object, str]] = []
-        for file in ("/dev/full", write):
-            with (
-                open(file, "w", encoding="utf-8") as stream,
-                monkeypatch.context() as patch,
-            ):
+        # A broken pipe comes last, as it closes the standard error, too.
+        for file in ("/dev/full", None, write):
+            with ExitStack() as opened, monkeypatch.context() as patch:
+                stream = None
+                if file is not None:
+                    stream = opened.enter_context(open(file, "w", encoding="utf-8"))
                 patch.setattr(sys, "stdout", stream)
                 with pytest.raises(SystemExit) as end:
                     main(line.split(), prog_name="onnxgather")
-            ends.append((end.value.code, capfd.readouterr().err))
-        sentence = "Error: standard output: no space left on device\n"
-        assert ends == [(2, sentence), (141, "")]
+            # The error is the last line; those before it are advice.
+            *_, last = ["", *capfd.readouterr().err.splitlines()]
+            ends.append((end.value.code, last))
+        assert ends == [
+            (2, "Error: standard output: no space left on device"),
+            (2, "Error: standard output: closed, so nothing was printed"),
+            (141, ""),
+        ]
 
     @POSIX
     @needs_full
@@ -232,32 +247,31 @@ main(["run", "slow.json"])
 
     @POSIX
     @pytest.mark.parametrize(
-        ("command", "closed"),
+        ("command", "closed", "code"),
         one_quick_in(
             4,
-            rows_of("""
---help
->&-
-
---version
->&- 2>&-
-
-convert x.json
-2>&-
-
-check x.json
-<&- >&- 2>&-
-"""),
+            [
+                ("--help", ">&-", 2),
+                ("--version", ">&- 2>&-", 2),
+                ("show x.json --html x.html", ">&- 2>&-", 0),
+                ("convert x.json", "2>&-", 0),
+                ("check x.json", "<&- 2>&-", 0),
+                ("check x.json", "<&- >&- 2>&-", 2),
+            ],
         ),
     )
-    def test_a_closed_stream_does_not_stop_a_command(
-        self, command: str, closed: str
+    def test_a_command_succeeds_unless_it_prints_to_a_closed_output(
+        self, command: str, closed: str, code: int
     ) -> None:
         program("x.json")
-        command = f"{sys.executable} -m onnxgather {command} {closed}"
-        done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert files() == (["x.json", "x.onnx"] if "convert" in command else ["x.json"])
+        line = f"{sys.executable} -m onnxgather {command} {closed}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+        said = b""
+        if code and "2>&-" not in closed:
+            said = b"Error: standard output: closed, so nothing was printed\n"
+        assert (done.returncode, done.stderr) == (code, said)
+        made = {"convert x.json": ["x.onnx"], "show x.json --html x.html": ["x.html"]}
+        assert files() == sorted(["x.json", *made.get(command, [])])
 
     @pytest.mark.slow
     @POSIX

@@ -148,6 +148,12 @@ def test_first_of_repeated_fields_counts_and_all_are_kept():
     assert value.pairs == [("a", 1), ("b", 2), ("a", 3)]
 
 
+def test_a_path_has_the_start_of_a_long_key():
+    place = (Field({}, "$.resources"), "k" * 10**6)
+    assert Field(0, place).path == f'$.resources["{"k" * 60}..."]'
+    assert Field(0, (Field({}), "k" * 60)).path == f"$.{'k' * 60}"
+
+
 @pytest.mark.parametrize(
     "text",
     one_quick_in(

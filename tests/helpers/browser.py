@@ -33,6 +33,9 @@ def probed(
 ) -> Any:
     """What a script of a page in a browser returns.
 
+    What the page does against its own content security policy fails the test. The
+    script is no part of the page, and comes before the policy.
+
     Args:
         folder: A place for the page and for what the browser writes.
         page: The page.
@@ -40,8 +43,11 @@ def probed(
         width: The width of the window in pixels.
         dark: Whether the system prefers dark colours.
     """
-    tried = f"""<script>
-setTimeout(async () => {{
+    tried = f"""<head><script>
+const forbidden = [];
+addEventListener("securitypolicyviolation", (event) =>
+  forbidden.push(`${{event.violatedDirective}}: ${{event.blockedURI}}`));
+const probe = async () => {{
   const made = document.createElement("output");
   made.id = "probe";
   let returned;
@@ -50,12 +56,14 @@ setTimeout(async () => {{
   }} catch (error) {{
     returned = {{error: String(error)}};
   }}
+  if (forbidden.length) returned = {{error: `forbidden: ${{forbidden}}`}};
   made.textContent = JSON.stringify(returned);
   document.body.append(made);
-}}, 500);
-</script></body>"""
+}};
+document.addEventListener("DOMContentLoaded", () => setTimeout(probe, 500));
+</script>"""
     path = folder / "page.html"
-    path.write_bytes(page.replace(b"</body>", tried.encode()))
+    path.write_bytes(page.replace(b"<head>", tried.encode(), 1))
     options = [
         "--headless",
         "--no-sandbox",

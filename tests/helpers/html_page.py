@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
 
@@ -57,6 +58,22 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and data.strip():
             self.texts.setdefault(self.open[-1], []).append(data)
+
+    @property
+    def policy(self) -> dict[str, list[str]]:
+        """The content security policy: the sources that each directive allows."""
+        (text,) = [
+            value for _, value in self.attributes if value.startswith("default-src")
+        ]
+        directives = [each.split() for each in text.split(";")]
+        return {name: sources for name, *sources in directives}
+
+    @property
+    def digests(self) -> list[str]:
+        """The sources that would allow the scripts of the page; not its data."""
+        scripts = self.texts["script"][1:]
+        hashes = [sha256(script.encode()).digest() for script in scripts]
+        return [f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes]
 
     @property
     def loads(self) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -37,7 +38,7 @@ _PROGRAMS = [
 ]
 
 PROGRAMS = [path.read_bytes() for path in _PROGRAMS if path.stat().st_size < 10_000]
-"""Programs."""
+"""Programs, and below a bare descriptor."""
 
 KNOWN = (_ROOT / "onnxgather/core/execution/known_differences.json").read_bytes()
 """A file of known differences."""
@@ -70,6 +71,8 @@ GATHER = (
 DICT = json.dumps(og.to_dict(GATHER[0])).encode()
 """The descriptor as a dict in DxDispatch's spelling."""
 
+PROGRAMS.append(DICT)
+
 ARRAYS = [
     _saved(np.save, array) for array in (_DATA, _INDICES, _DATA.T, _DATA.astype(">f2"))
 ]
@@ -79,6 +82,9 @@ _PROGRAM = json.loads(write_program(*GATHER))
 _PROGRAM["resources"]["data"] = {"sourcePath": "a.npy"}
 WITH_NPY = json.dumps(_PROGRAM).encode()
 """A program that reads the file a.npy."""
+
+WITH_BYTES = WITH_NPY.replace(b"a.npy", b"a.bin")
+"""A program that reads the bytes of the file a.bin."""
 
 _GRAPHS = [
     (
@@ -135,6 +141,9 @@ VERDICT = runtime.message(
 )
 """Answers of the host of DirectML.dll: what it is, and an output of zeros."""
 
+RUNTIME = b'{"name": "my-runtime", "version": "1.2.0"}'
+"""The file that names the runtime of a folder of answers."""
+
 _SHORT_TEXTS = ("", "x", "\0", "\x1b[31m", "\x9b1m", "\u202e", "\ud800", "é" * 300)
 _WORDS = ("../x", "/dev/zero", "..", ".x", "a\nb", "pipe", "a.npy", "nan", "-inf")
 HOSTILE_TEXTS = [*_SHORT_TEXTS, *_WORDS, "%s{}", "$.a", "FLOAT31", "1e400"]
@@ -142,6 +151,7 @@ _POWERS = [
     sign * 2**k + d for k in (31, 32, 63, 64) for sign in (1, -1) for d in (-1, 0, 1)
 ]
 _NUMBERS: list[Any] = [*range(-1, 10), 255, *_POWERS, 10**30, 0.5, -0.0, 1e308]
+_OF_JSON = [*_NUMBERS, float("inf"), float("nan"), "x" * 10**6]
 _PARTS = ["null", "true", "[]", "{}", "[[]]", '{"": 0}', "[0, 0, 0, 0, 0, 0, 0, 0, 0]"]
 _LONG = (b"[" * 2000, b"{" * 99, b"1" * 5000)
 _MARKS = (b"\\ud800", b"\\u202e", b"\xff", b"\x00", b"\x1b[31m", b"\xef\xbb\xbf")
@@ -177,11 +187,30 @@ def mutated_bytes(random: Random, content: bytes) -> bytes:
 def mutated_json(random: Random, content: bytes, *, text: bool = True) -> bytes:
     """Change a JSON document: mostly its values and its structure, else its text."""
     if text and random.random() < 0.3:
-        return mutated_bytes(random, content)
+        change = random.choice([mutated_bytes, mutated_bytes, _other_form])
+        return change(random, content)
     root = [parse_json(content)]
     for _ in range(random.choice([1, 1, 1, 2, 4])):
         _change(random, root)
     return json.dumps(root[0]).encode()
+
+
+def _other_form(random: Random, content: bytes) -> bytes:
+    """Encode a JSON document otherwise, cut it, or give it a key twice, a long key, or
+    many levels."""
+    text = content.decode()
+    key = random.choice([*re.finditer(r'"[^"\n]*"\s*:', text)])
+    before, after = text[: key.start()], text[key.start() :]
+    forms = [
+        *(text.encode(name) for name in ("utf-8-sig", "utf-16", "utf-16-be")),
+        *(text.encode("utf-32"), text[: random.randrange(len(text))].encode()),
+        f"{before}{key[0]} {random.choice(_PARTS)}, {after}".encode(),
+        f'{before}"{"k" * 10**6}": 0, {after}'.encode(),
+        f"{before}{key[0]} 1e400, {after}".encode(),
+        b"[" * 10**5 + content,
+        b'{"a":' * 10**5 + content,
+    ]
+    return random.choice(forms)
 
 
 def mutated_frame(random: Random, frame: bytes) -> bytes:
@@ -202,7 +231,7 @@ def _change(random: Random, root: list[Any]) -> None:
     other, other_key = random.choice(slots)
     match random.randrange(9):
         case 0 | 1:
-            holder[key] = random.choice(_NUMBERS)
+            holder[key] = random.choice(_OF_JSON)
         case 2:
             holder[key] = random.choice(HOSTILE_TEXTS)
         case 3:

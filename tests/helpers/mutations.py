@@ -35,8 +35,9 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cache, partial
+from hashlib import sha256
 from io import BytesIO
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -53,7 +54,10 @@ from mutants import mutated_bytes, mutated_json, mutated_model
 from random_networks import graph
 
 import onnxgather as og
-from onnxgather.checking.cases import DescriptorCase
+from onnxgather.checking.cases import Case, DescriptorCase
+from onnxgather.checking.corpus import built_in_cases
+from onnxgather.checking.corpus import exported as exported_cases
+from onnxgather.checking.corpus.export import export
 from onnxgather.checking.lanes import open_lanes
 from onnxgather.checking.report import as_lines, html, junit
 from onnxgather.checking.results import Report
@@ -74,6 +78,12 @@ SECONDS = 10
 
 GROWTH = 2**31
 """The most bytes of address space that the inputs of one process may take."""
+
+ROOM = 300 * 2**20
+"""The most bytes of memory that an input may take beside those before it."""
+
+LONGEST = 2000
+"""The most characters of a line on the standard error."""
 
 SHM = "/dev/shm" if os.path.isdir("/dev/shm") else None
 """A folder in memory, where there is one."""
@@ -155,6 +165,9 @@ def command(line: str, *more: str, prints_bytes: bool = False) -> None:
     shown = result.stderr
     if "not enough memory" in shown:
         raise BrokenRuleError(f"more than {GROWTH:,} bytes are taken: {shown.strip()}")
+    longest = max(map(len, shown.splitlines()), default=0)
+    if longest > LONGEST:
+        raise BrokenRuleError(f"a line of {longest:,} characters")
     if "is not defined" in shown or "has no attribute" in shown:
         raise BrokenRuleError(
             f"a mistake of the package is told as one of the input: {shown}"
@@ -174,7 +187,8 @@ def programs(random: Random) -> None:
         "program.json", mutated_json(random, random.choice(mutants.PROGRAMS))
     )
     rule = f"--out-of-range={random.choice(mutants.RULES)}"
-    match random.choice(["show", "convert", "run", "check", "explain", "repro"]):
+    names = ["show", "convert", "run", "check", "explain", "repro", "certify"]
+    match random.choice(names):
         case "show":
             form = random.choice(["--json", "--target=cpu", "--opset=13"])
             command(f"show {file} {rule} {form}")
@@ -190,6 +204,10 @@ def programs(random: Random) -> None:
             at = random.choice(["0", "0,0", "0,0,0", "0,1", "0,0,0,0"])
             form = random.choice(["--json", "--dispatch=1"])
             command(f"explain {file} {rule} --at={at} {form}")
+        case "certify":
+            command(
+                f"certify {file} {rule} --timeout=1 {random.choice(['--json', ''])}"
+            )
         case _:
             command(f"repro {file} {rule} -o out --timeout=2")
 
@@ -270,11 +288,78 @@ def arrays(random: Random) -> None:
         model, inputs = random.choice(mutants.MODELS)
         given = written("inputs.npz", mutated_bytes(random, inputs))
         file = written("a.onnx", model)
-        command(f"repro {file} --node=y --inputs {given} -o out --timeout=2")
+        words = ["repro --node=y -o out --timeout=2", "audit", "explain --node=y"]
+        command(f"{random.choice(words)} {file} --inputs {given}")
     else:
-        written("a.npy", mutated_bytes(random, random.choice(mutants.ARRAYS)))
-        program = written("program.json", mutants.WITH_NPY)
-        command(f"run {program}", prints_bytes=True)
+        content = mutated_bytes(random, random.choice(mutants.ARRAYS))
+        name = random.choice(["a.npy", "a.bin"])
+        written(name, content)
+        reading = mutants.WITH_NPY if name == "a.npy" else mutants.WITH_BYTES
+        command(f"run {written('program.json', reading)}", prints_bytes=True)
+
+
+@cache
+def contract_of(model: bytes) -> bytes:
+    """The contract of a model."""
+    folder = tempfile.mkdtemp()
+    path = Path(folder, "a.onnx")
+    path.write_bytes(model)
+    CliRunner().invoke(onnxgather_main, ["audit", str(path), f"--contract={path}.json"])
+    content = Path(f"{path}.json").read_bytes()
+    shutil.rmtree(folder)
+    return content
+
+
+def contracts(random: Random) -> None:
+    """Put a mutated contract to the commands that take one."""
+    model, _ = random.choice(mutants.MODELS)
+    file = written("a.onnx", model)
+    given = written("a.contract.json", mutated_json(random, contract_of(model)))
+    line = random.choice(["audit --json", "audit", "harden -o b.onnx"])
+    command(f"{line} {file} --assume {random.choice([given, '.'])}")
+
+
+@cache
+def two_cases() -> list[Case]:
+    """Two cases of the corpus, as all of them take a second."""
+    return [*islice(built_in_cases(), 2)]
+
+
+@cache
+def exported() -> dict[str, bytes]:
+    """The files of an export of two cases, and of answers to them, by their paths."""
+    with tempfile.TemporaryDirectory() as folder:
+        cases = two_cases()
+        export(cases, "json", f"{folder}/cases")
+        for case in cases:
+            answer = Path(folder, "answers", case.name)
+            answer.mkdir(parents=True)
+            np.save(answer / "output.npy", case.data)
+        Path(folder, "answers", "runtime.json").write_bytes(mutants.RUNTIME)
+        paths = [path for path in Path(folder).rglob("*") if path.is_file()]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def exports(random: Random) -> None:
+    """Have a mutated export, or mutated answers to it, judged."""
+    files = dict(exported())
+    index = "cases/index.json"
+    name = random.choice([*files, index, index, "answers/runtime.json"])
+    change = mutated_json if name.endswith(".json") else mutated_bytes
+    files[name] = change(random, files[name])
+    if name == index and random.random() < 0.8:
+        before, after = (
+            sha256(content).hexdigest().encode()
+            for content in (exported()[index], files[index])
+        )
+        sums = "cases/SHA256SUMS"
+        files[sums] = files[sums].replace(before, after)
+    for path, content in files.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(content)
+    _tried.append(lambda: f"{name}: {files[name]!r}")
+    with patch.object(exported_cases, "built_in_cases", two_cases):
+        command(f"judge cases answers {random.choice(['--json', ''])}")
 
 
 def known(random: Random) -> None:
@@ -436,7 +521,8 @@ def lines(random: Random) -> None:
         command("", *path, prints_bytes="run" in path or "-" in path)
 
 
-_KINDS = (programs, models, networks, reports, arrays, known, answers, calls, lines)
+_DOCUMENTS = (reports, known, contracts, exports)
+_KINDS = (programs, models, networks, *_DOCUMENTS, arrays, answers, calls, lines)
 KINDS: dict[str, Callable[[Random], None]] = {one.__name__: one for one in _KINDS}
 MIXED = "mixed"
 """Each input of any kind."""
@@ -449,6 +535,7 @@ def attempt(asked: str, seed: int) -> Finding | None:
     cause, random = None, Random(f"{asked} {seed}")
     kind = random.choice([*KINDS]) if asked == MIXED else asked
     os.mkfifo("pipe")  # to read it would take forever
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         KINDS[kind](random) if kind in KINDS else calls(random, kind)
         # a command line may ask for other hidden files
@@ -461,6 +548,9 @@ def attempt(asked: str, seed: int) -> Finding | None:
         left += {*os.listdir(tempfile.gettempdir())} - {".ses"}
         if left or _odd:
             raise BrokenRuleError(f"leaves {left}" if left else _odd[0])
+        taken = 2**10 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        if taken > ROOM:
+            raise BrokenRuleError(f"takes {taken:,} bytes")
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         own = [

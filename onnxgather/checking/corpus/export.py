@@ -122,7 +122,7 @@ def index_of(made_by: str, **content: object) -> bytes:
 
 def is_export(folder: str, made_by: str = MADE_BY) -> bool:
     """Return whether a command wrote the `index.json` in a folder."""
-    # The file may be absent, no JSON, or JSON of any other shape.
+    # The file may be absent, no JSON, nested too deeply, or of any other shape.
     try:
         index: Any = msgspec.json.decode(Path(folder, "index.json").read_bytes())
         return index["made_by"].startswith(made_by)

@@ -10,7 +10,6 @@ import platform
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +42,7 @@ from onnxgather.core.files import filled_in, packaged_text
 from onnxgather.core.gather import gather_of
 from onnxgather.core.lowering.show import write_formula
 from onnxgather.core.options import DEFAULT_OPSET, POLICIES, Target
+from onnxgather.core.output.page import script_source
 from onnxgather.core.programs.writer import program_files
 
 
@@ -363,7 +363,7 @@ def _web_provider(info: LaneInfo) -> Provider | None:
 def _page(
     name: str, difference: Difference, data: Mapping[str, object], **texts: str
 ) -> bytes:
-    """Return a page that allows its own script alone, by its digest.
+    """Return a page with data and a script that reads them.
 
     Args:
         name: The name of the template and of the script.
@@ -372,15 +372,13 @@ def _page(
         texts: What else the template has.
     """
     script = packaged_text(f"checking/repro/{name}.mjs")
-    # The element of the script begins with the end of a line.
-    digest = sha256(f"\n{script}".encode()).digest()
     page = filled_in(
         f"checking/repro/{name}.html.template",
         title=escape(difference.title),
         # No text in the data ends the element that holds it.
         data=json.dumps(data).replace("<", "\\u003c"),
         script=script,
-        digest=f"sha256-{_base64(digest)}",
+        allowed=script_source(script),
         **texts,
     )
     return page.encode()

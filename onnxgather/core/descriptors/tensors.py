@@ -143,9 +143,15 @@ class TensorDesc(
         # A stride of 0 repeats elements, so there may be more of them than places.
         elements = max(math.prod(sizes), self.span)
         if elements > MAX_ELEMENTS:
-            rule = f"Sizes and Strides must describe at most {MAX_ELEMENTS} elements"
-            raise DescriptorError(f"{rule}, got {elements}")
+            raise self._too_large(f"{MAX_ELEMENTS} elements", elements)
         self._check_buffer()
+
+    def _too_large(self, most: str, found: int) -> DescriptorError:
+        """Return the error of sizes and strides that describe too many elements."""
+        fields = f"Sizes {list(self.sizes)}"
+        if self.strides is not None:
+            fields += f" and Strides {list(self.strides)}"
+        return DescriptorError(f"{fields} must describe at most {most}, got {found}")
 
     def _check_buffer(self) -> None:
         """Check the fields of the buffer; those of the elements are checked."""
@@ -155,6 +161,13 @@ class TensorDesc(
             value = 0
         total = uint("TotalTensorSizeInBytes", value, MAX_ELEMENTS * 8)
         smallest = self.default_total_tensor_size_in_bytes
+        element_size = self.data_type.size
+        if smallest > MAX_ELEMENTS * element_size:
+            # Case: the smallest buffer has more elements than the sizes describe.
+            most = MAX_ELEMENTS * element_size // 4 * 4 // element_size
+            limit = f"{most} elements of {self.data_type}"
+            reason = "as a buffer is a multiple of 4 bytes"
+            raise self._too_large(f"{limit}, {reason}", self.span)
         if total == 0:
             total = smallest
         if total < smallest:

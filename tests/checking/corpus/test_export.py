@@ -30,7 +30,7 @@ from rings import by_ring, one_quick_in
 import onnxgather as og
 from onnxgather.checking.cases import Case, DescriptorCase, NodeCase, case_beside
 from onnxgather.checking.corpus import export, random_cases
-from onnxgather.checking.corpus.export import answer_folder
+from onnxgather.checking.corpus.export import answer_folder, is_export
 from onnxgather.checking.corpus.wpt import why_not_wpt
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import numpy_type
@@ -115,6 +115,11 @@ def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> Non
             expected["beside"] = beside.name
         assert entry == expected
     assert entries == {}
+
+
+def test_a_folder_whose_index_is_nested_too_deeply_is_no_export(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_bytes(b'{"a":' * 100_000)
+    assert not is_export(str(tmp_path))
 
 
 def test_cases_that_must_be_refused_are_apart_from_backend_tests(

@@ -75,10 +75,11 @@ Sizes[0] must be an integer from 0 to 4294967295, got True
 Sizes[0] must be an integer from 0 to 4294967295, got 4294967296
 
 "INT8", [65536, 65536]
-Sizes and Strides must describe at most 4294967295 elements, got 4294967296
+Sizes [65536, 65536] must describe at most 4294967295 elements, got 4294967296
 
 "INT8", [2, 2], [4294967295, 1]
-Sizes and Strides must describe at most 4294967295 elements, got 4294967297
+Sizes [2, 2] and Strides [4294967295, 1] must describe at most 4294967295 elements, got
+4294967297
 
 "INT8", [2], [1, 1]
 Strides must have as many elements as Sizes (1), got 2
@@ -104,7 +105,16 @@ TotalTensorSizeInBytes must be an integer from 0 to 34359738360, got '8'
 TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967300
 
 "UINT8", [4294967293]
-TotalTensorSizeInBytes must hold at most 4294967295 elements, got 4294967296
+Sizes [4294967293] must describe at most 4294967292 elements of UINT8, as a buffer is a
+multiple of 4 bytes, got 4294967293
+
+"UINT8", [4294967295], None, 4294967295
+Sizes [4294967295] must describe at most 4294967292 elements of UINT8, as a buffer is a
+multiple of 4 bytes, got 4294967295
+
+"INT16", [2, 2], [4294967293, 1]
+Sizes [2, 2] and Strides [4294967293, 1] must describe at most 4294967294 elements of
+INT16, as a buffer is a multiple of 4 bytes, got 4294967295
 
 "INT64", [2], None, 20, "NONE", 8
 GuaranteedBaseOffsetAlignment must be 0 or a power of two from 16, got 8 (Microsoft's
