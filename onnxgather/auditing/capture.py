@@ -28,7 +28,6 @@ from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.worker import Worker
 from onnxgather.core.execution.providers import find_provider
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, taken, uses
-from onnxgather.core.model.wire import whole_tensor
 
 MOST_ITERATIONS = 256
 """The most iterations of the body of a loop or a scan that run by themselves."""
@@ -370,7 +369,7 @@ def _model_of(
     wanted: Collection[str],
     fed: Mapping[str, Array],
 ) -> onnx.ModelProto:
-    """Return a model whose outputs are values of a scope.
+    """Return a model whose outputs are values of a scope, without large constants.
 
     Args:
         network: The network of the scope.
@@ -391,8 +390,7 @@ def _model_of(
     graph.node.extend(operation.proto for operation in operations)
     for tensor in source.initializer:
         if tensor.name in needed:
-            whole = scope.tensor(tensor.name)
-            graph.initializer.append(tensor if whole is None else whole_tensor(whole))
+            graph.initializer.append(tensor)
     for sparse in source.sparse_initializer:
         if sparse.values.name in needed:
             graph.sparse_initializer.append(sparse)

@@ -46,7 +46,8 @@ from onnxgather.core.model.network import (
 )
 from onnxgather.core.model.protos import bodies_of, external_files
 from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS
-from onnxgather.core.model.values import ModelProto, name_of
+from onnxgather.core.model.values import name_of
+from onnxgather.core.model.wire import parsed_in_pieces
 
 DISABLED = OPTIMIZATION_LEVELS["disabled"]
 """ONNX Runtime's number for no optimization."""
@@ -286,7 +287,8 @@ def _read_graph(path: str) -> Network:
     Raises:
         OnnxGatherError: It cannot be read.
     """
-    model = ModelProto.FromString(Path(path).read_bytes())
+    with open(path, "rb") as stream:
+        model = parsed_in_pieces(stream)
     _drop_repeated(model.graph)
     return read_network(model, place=path)
 

@@ -25,8 +25,7 @@ from onnxgather.core.execution.kernels import operators_library, why_not
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.model.network import Network, Operation, Scope, folder_of
 from onnxgather.core.model.protos import bodies_of, key_of
-from onnxgather.core.model.values import serialized
-from onnxgather.core.model.wire import whole_model
+from onnxgather.core.model.values import serialized_pieces
 
 _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 """How a worker breaks down without a fault of the node that it runs."""
@@ -123,7 +122,8 @@ def run_whole(
     }
     under_error = {**session, "settings": {"out_of_range": "error"}}
     run = WholeRun({**session, "settings": {"out_of_range": "clamp"}})
-    model = whole_model(network.proto, network.weights)
+    model = onnx.ModelProto()
+    model.CopyFrom(network.proto)
     marked = _marked(model, network)
     try:
         answer, content = answer_of(
@@ -178,7 +178,7 @@ def answer_of(
     Args:
         worker: The worker.
         network: The model that the model is made of.
-        model: The model.
+        model: The model, without the bytes of large constants of `network`.
         inputs: The arrays of its inputs, by name.
         session: The fields of `runtime.Setup`.
         keep: Whether the worker keeps the model for the next request.
@@ -188,7 +188,9 @@ def answer_of(
         FailedError: A node crashes the worker.
         ProviderError: The worker does not start, or the run takes too long.
     """
-    blobs = bytearray(serialized(model))
+    blobs = bytearray()
+    for piece in serialized_pieces(model, network.weights):
+        blobs += piece
     request = {
         "model": len(blobs),
         "session": session,
