@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError
 from msgspec import Struct, field
 from msgspec.structs import replace
 from onnx import helper, numpy_helper
@@ -294,6 +295,29 @@ class Network(Struct, frozen=True, eq=False):
             OnnxGatherError: protobuf cannot write it.
         """
         return b"".join(serialized_pieces(self.proto, self.weights))
+
+    @property
+    def source(self) -> bytes | str:
+        """The given model as ONNX Runtime reads it: the path of its file, or its bytes.
+
+        Raises:
+            OnnxGatherError: As `content`.
+        """
+        return self.path if self.is_file else self.content
+
+    def write(self, path: str) -> None:
+        """Write the given model to a file.
+
+        Raises:
+            OnnxGatherError: protobuf cannot write it.
+        """
+        try:
+            # A copy of a large model in memory would be as large.
+            with open(path, "wb") as stream:
+                stream.writelines(self.pieces())
+        except (EncodeError, ValueError) as error:
+            rule = "the model must be an object that protobuf can write"
+            raise OnnxGatherError(f"{rule}, but it cannot: {error}") from None
 
     @property
     def digest(self) -> str:

@@ -690,16 +690,15 @@ def without_weights(
     if weights or not has_large or not _is_plain(model):
         copy.CopyFrom(model)
         return copy, weights
+    content = b"".join(read_pieces(_pieces(model, _without_bytes)))
+    copy.MergeFromString(content)
     left_out: dict[str, Weight] = {}
-
-    def leave_out(tensor: onnx.TensorProto) -> Weight:
-        if len(tensor.raw_data) <= LEAST_WEIGHT_LEFT_OUT:
-            return tensor
-        key = next(_KEYS)
-        left_out[key] = tensor
-        return _stub(_without_bytes(tensor), key)
-
-    copy.MergeFromString(b"".join(read_pieces(_pieces(model, leave_out))))
+    pairs = zip(model.graph.initializer, copy.graph.initializer, strict=True)
+    for tensor, light in pairs:
+        if len(tensor.raw_data) > LEAST_WEIGHT_LEFT_OUT:
+            key = next(_KEYS)
+            left_out[key] = tensor
+            light.external_data.add(key=_MARK, value=key)
     return copy, left_out
 
 
@@ -718,7 +717,9 @@ def whole_model(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:
 
 
 def _without_bytes(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """Return a copy of a tensor without its raw data."""
+    """Return a copy of a tensor without its raw data; the tensor if they are few."""
+    if len(tensor.raw_data) <= LEAST_WEIGHT_LEFT_OUT:
+        return tensor
     copy = onnx.TensorProto()
     for field, value in tensor.ListFields():
         if field.name != "raw_data":
