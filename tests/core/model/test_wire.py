@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -80,8 +81,45 @@ def with_broken_text() -> onnx.ModelProto:
     return model
 
 
+def constant_of(size: int) -> onnx.NodeProto:
+    """Return a Constant node of so many bytes."""
+    tensor = onnx.TensorProto(data_type=onnx.TensorProto.UINT8, dims=[size])
+    tensor.raw_data = bytes(range(size))
+    return helper.make_node("Constant", [], ["c"], value=tensor, doc_string="d")
+
+
+def with_constants_everywhere() -> onnx.ModelProto:
+    """Return a model with constants of more than 50 bytes in each place for one.
+
+    They are in 2 initializers and a node of the main graph, 2 initializers of bodies in
+    one another, a node in the inner body, and a node of a function.
+    """
+    model = model_with(100, 3, 60)
+    (table, _, other) = model.graph.initializer
+    inner = helper.make_graph([constant_of(70)], "inner", [], [], [table])
+    inner_if = helper.make_node("If", ["b"], ["u"], then_branch=inner)
+    outer = helper.make_graph([inner_if], "outer", [], [], [other])
+    outer_if = helper.make_node("If", ["b"], ["v"], else_branch=outer)
+    model.graph.node.extend([constant_of(80), outer_if])
+    opset = helper.make_opsetid("", 17)
+    function = helper.make_function("f", "F", [], ["c"], [constant_of(90)], [opset])
+    model.functions.append(function)
+    return model
+
+
+def with_unknown_field_inside() -> onnx.ModelProto:
+    """Return a model with a large constant in a node that ONNX knows in part."""
+    model = model_with(10)
+    node = constant_of(80)
+    node.MergeFromString(b"\xa0\x06\x05")  # field 100 is 5
+    model.graph.node.append(node)
+    return model
+
+
 MADE = {
     "constants": model_with(100, 3, 500),
+    "constants everywhere": with_constants_everywhere(),
+    "an unknown field inside": with_unknown_field_inside(),
     "no graph": onnx.ModelProto(ir_version=8),
     "an empty graph": onnx.ModelProto(graph=onnx.GraphProto()),
     "an unknown field": with_unknown_field(),
@@ -143,7 +181,9 @@ def test_large_constants_are_left_out_of_a_copy(
     model = model_with(100, 3, 500)
     copy, weights = without_weights(model)
     assert [*named(copy, weights)] == ["data", "w2"]
-    assert copy.ByteSize() < model.ByteSize() - 600
+    for tensor in copy.graph.initializer:
+        is_left_out = weight_of(tensor, weights) is not tensor
+        assert is_left_out == (tensor.raw_data == b"")
     for tensor, expected in zip(
         copy.graph.initializer, model.graph.initializer, strict=True
     ):
@@ -402,6 +442,50 @@ def test_the_last_of_two_data_counts(
     assert model.graph.initializer[-1].raw_data == b"2" * 100
 
 
+def test_constants_stay_in_the_file_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    whole = with_constants_everywhere()
+    model, weights = light(tmp_path / "m.onnx", whole.SerializeToString())
+    assert len(weights) == 7
+    for weight in weights.values():
+        elements = whole_tensor(weight).raw_data
+        assert elements not in model.SerializeToString()
+        assert elements in whole.SerializeToString()
+
+
+def test_a_constant_whose_value_is_in_two_fields_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    node = constant_of(80)
+    value = node.attribute[0].SerializeToString()
+    for later in (bytes(70), b"2"):
+        # protobuf joins the two.
+        second = field(5, onnx.TensorProto(raw_data=later).SerializeToString())
+        graph = field(1, field(4, b"Constant") + field(5, value + second))
+        content = model_with(10).SerializeToString() + field(7, graph)
+        model, weights = light(tmp_path / "m.onnx", content)
+        assert not weights
+        assert model == onnx.ModelProto.FromString(content)
+        assert model.graph.node[-1].attribute[0].t.raw_data == later
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5, 20, 50])
+def test_what_is_behind_very_many_fields_is_read_by_protobuf_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    monkeypatch.setattr(wire, "MOST_WALKED", most)
+    whole = with_constants_everywhere()
+    content = whole.SerializeToString(deterministic=True)
+    model, weights = light(tmp_path / "m.onnx", content)
+    assert len(weights) < 7
+    assert whole_model(model, weights) == whole
+    assert b"".join(pieces_of(model, weights)) == content
+
+
 def test_two_constants_of_one_name_stay_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,10 +508,8 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(
     path.write_bytes(content + b"\x12\x01x")
     assert message_of(OnnxGatherError, list, pieces_of(model, weights)) == refusal
     path.unlink()
-    assert (
-        message_of(OnnxGatherError, whole_tensor, named(model, weights)["data"])
-        == refusal
-    )
+    data = named(model, weights)["data"]
+    assert message_of(OnnxGatherError, whole_tensor, data) == refusal
 
 
 def test_a_file_that_is_changed_during_the_reading_of_a_constant_is_refused(
@@ -527,6 +609,33 @@ def test_nodes_in_more_bodies_than_protobuf_reads_are_not_counted(
     with open(path, "rb") as stream:
         assert has_more_nodes(stream, 10)
         assert not has_more_nodes(stream, 1000)
+
+
+def test_nodes_behind_very_many_fields_are_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.onnx"
+    graph = field(13, b"") * 200 + field(1, b"") * 20
+    path.write_bytes(field(7, graph))
+    for most in (210, 212):  # the graph is a field, too
+        monkeypatch.setattr(wire, "MOST_WALKED", most)
+        with open(path, "rb") as stream:
+            assert has_more_nodes(stream, 10) == (most == 212)
+
+
+@pytest.mark.slow
+def test_a_large_file_of_very_small_fields_is_soon_left_to_protobuf(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "m.onnx"
+    with open(path, "wb") as stream:
+        for _ in range(8):
+            stream.write(b"\x08\x01" * 2**23)  # 2 ** 26 fields take more than a minute
+    with open(path, "rb") as stream:
+        start = time.process_time()
+        assert not has_more_nodes(stream, 10)
+        assert parsed_in_pieces(stream).ir_version == 1
+        assert time.process_time() - start < 30
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such pipes")
