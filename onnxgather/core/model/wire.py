@@ -116,7 +116,7 @@ stub, which `weight_of` knows."""
 NO_WEIGHTS: Weights = {}
 
 _MARK = f"onnxgather.{secrets.token_hex(8)}"
-"""What stands before the key in a stub. No file can have it."""
+"""What a stub has beside its key. No file can have it."""
 
 _KEYS = map(str, count())
 
@@ -804,7 +804,7 @@ def _tensor_pieces(weight: Weight) -> Iterator[Piece]:
         yield weight.SerializeToString(deterministic=True)
 
 
-def pieces_of_message(message: Message, weights: Weights = NO_WEIGHTS) -> list[Piece]:
+def pieces_of_message(message: Message, weights: Weights) -> list[Piece]:
     """Return the bytes of a message of a model.
 
     Args:
