@@ -7,6 +7,7 @@ values that its node had; the body of a loop runs once per iteration.
 from __future__ import annotations
 
 import sys
+import tempfile
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,7 +29,6 @@ from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.worker import Worker
 from onnxgather.core.execution.providers import find_provider
 from onnxgather.core.model.network import MAIN, Network, Operation, Scope, taken, uses
-from onnxgather.core.model.wire import whole_tensor
 
 MOST_ITERATIONS = 256
 """The most iterations of the body of a loop or a scan that run by themselves."""
@@ -77,12 +77,15 @@ def capture(
         ProviderError: There is no CPU provider, it cannot start, or the run takes too
             long.
     """
-    with closing(Worker(sys.executable, timeout)) as worker:
+    with (
+        tempfile.TemporaryDirectory(prefix="onnxgather-") as folder,
+        closing(Worker(sys.executable, timeout)) as worker,
+    ):
         worker.about()  # else a worker that cannot start reads as a node that fails
         whole = cpu_run(network)
         if clamp:
-            whole = run_whole(network, inputs, worker)
-        run = _Run(network, worker, whole)
+            whole = run_whole(network, inputs, worker, folder)
+        run = _Run(network, worker, whole, folder)
         run.values_of(network.main, dict(inputs))
     return run.captured
 
@@ -90,9 +93,13 @@ def capture(
 class _Run:
     """A run of a model, scope by scope."""
 
-    def __init__(self, network: Network, worker: Worker, whole: WholeRun) -> None:
+    def __init__(
+        self, network: Network, worker: Worker, whole: WholeRun, folder: str
+    ) -> None:
         self._network = network
         self._worker = worker
+        self._folder = folder
+        """For large models."""
         self._iterations = Counter[str]()
         """How often the body of a loop or a scan ran, by where it is."""
         self.captured = Captured(whole=whole)
@@ -187,7 +194,7 @@ class _Run:
         # Each iteration of a loop runs the same model.
         keep = scope.outer is not None
         answer, content = answer_of(
-            self._worker, self._network, model, fed, session, keep
+            self._worker, self._network, model, fed, session, self._folder, keep
         )
         if answer.not_run is not None:
             kind, detail, _ = answer.not_run
@@ -370,7 +377,7 @@ def _model_of(
     wanted: Collection[str],
     fed: Mapping[str, Array],
 ) -> onnx.ModelProto:
-    """Return a model whose outputs are values of a scope.
+    """Return a model whose outputs are values of a scope, without large constants.
 
     Args:
         network: The network of the scope.
@@ -391,8 +398,7 @@ def _model_of(
     graph.node.extend(operation.proto for operation in operations)
     for tensor in source.initializer:
         if tensor.name in needed:
-            whole = scope.tensor(tensor.name)
-            graph.initializer.append(tensor if whole is None else whole_tensor(whole))
+            graph.initializer.append(tensor)
     for sparse in source.sparse_initializer:
         if sparse.values.name in needed:
             graph.sparse_initializer.append(sparse)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from google.protobuf.message import EncodeError
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 from onnx import GraphProto, TensorProto
@@ -45,7 +44,8 @@ from onnxgather.core.model.network import (
 )
 from onnxgather.core.model.protos import bodies_of, external_files
 from onnxgather.core.model.quirks import OPTIMIZATION_LEVELS
-from onnxgather.core.model.values import ModelProto, name_of
+from onnxgather.core.model.values import name_of
+from onnxgather.core.model.wire import parsed_in_pieces
 
 DISABLED = OPTIMIZATION_LEVELS["disabled"]
 """ONNX Runtime's number for no optimization."""
@@ -285,7 +285,8 @@ def _read_graph(path: str) -> Network:
     Raises:
         OnnxGatherError: It cannot be read.
     """
-    model = ModelProto.FromString(Path(path).read_bytes())
+    with open(path, "rb") as stream:
+        model = parsed_in_pieces(stream)
     _drop_repeated(model.graph)
     return read_network(model, place=path)
 
@@ -347,11 +348,13 @@ class _Writer:
         self._folder = folder
         self._content = b""
         path: str | None = network.path
-        if not network.is_file:
-            path = _file_of(network, folder)
-        # Its external data is in a folder that the model does not name.
-        if path is None:
+        # The external data of an object is in a folder that the model does not name.
+        if not network.is_file and external_files(network.proto):
+            path = None
             self._content = network.content
+        elif not network.is_file:
+            path = os.path.join(folder, "model.onnx")
+            network.write(path)
         self.size = _size_of(network, path, len(self._content))
         """The bytes of the model, with those of its external data."""
         self._arguments = {
@@ -415,25 +418,6 @@ class _Writer:
 
 def _decoded(header: bytes, _: bytes) -> _Answer:
     return msgspec.json.decode(header, type=_Answer)
-
-
-def _file_of(network: Network, folder: str) -> str | None:
-    """Write a model to a folder; return its path, or None if it has external data.
-
-    Raises:
-        OnnxGatherError: protobuf cannot write it.
-    """
-    if external_files(network.proto):
-        return None
-    path = os.path.join(folder, "model.onnx")
-    try:
-        # A copy of a large model in memory would be as large.
-        with open(path, "wb") as file:
-            file.writelines(network.pieces())
-    except (EncodeError, ValueError) as error:
-        rule = "the model must be an object that protobuf can write"
-        raise OnnxGatherError(f"{rule}, but it cannot: {error}") from None
-    return path
 
 
 def _size_of(network: Network, path: str | None, size: int) -> int:

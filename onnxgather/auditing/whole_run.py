@@ -6,6 +6,8 @@ has a number as its name there, as several may have one name.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import msgspec
 import onnx
 from msgspec import Struct
+from msgspec.structs import replace
 
 from onnxgather.auditing.met import Met, met_of
 from onnxgather.core.descriptors.arrays import Array
@@ -24,9 +27,8 @@ from onnxgather.core.execution.gather_provider import GatherCounts
 from onnxgather.core.execution.kernels import operators_library, why_not
 from onnxgather.core.execution.providers import PROVIDERS
 from onnxgather.core.model.network import Network, Operation, Scope, folder_of
-from onnxgather.core.model.protos import bodies_of, key_of
-from onnxgather.core.model.values import serialized
-from onnxgather.core.model.wire import whole_model
+from onnxgather.core.model.protos import bodies_of, external_files, key_of
+from onnxgather.core.model.wire import LARGE, written_size
 
 _NO_CRASH = (Breakdown.NOT_STARTED, Breakdown.LATE, Breakdown.EXITED)
 """How a worker breaks down without a fault of the node that it runs."""
@@ -99,7 +101,7 @@ def cpu_run(network: Network, why_not: str | None = None) -> WholeRun:
 
 
 def run_whole(
-    network: Network, inputs: Mapping[str, Array], worker: Worker
+    network: Network, inputs: Mapping[str, Array], worker: Worker, folder: str
 ) -> WholeRun:
     """Run a whole model on onnxgather's provider, if it is there.
 
@@ -107,6 +109,7 @@ def run_whole(
         network: The model.
         inputs: The arrays of its graph inputs, by name.
         worker: The worker that runs it.
+        folder: As of `answer_of`.
 
     Raises:
         ProviderError: The run of the untouched model takes too long.
@@ -124,11 +127,12 @@ def run_whole(
     }
     under_error = {**session, "settings": {"out_of_range": "error"}}
     run = WholeRun({**session, "settings": {"out_of_range": "clamp"}})
-    model = whole_model(network.proto, network.weights)
+    model = onnx.ModelProto()
+    model.CopyFrom(network.proto)
     marked = _marked(model, network)
     try:
         answer, content = answer_of(
-            worker, network, model, inputs, under_error, report=True
+            worker, network, model, inputs, under_error, folder, report=True
         )
         # Case: ONNX Runtime refuses the library.
         if answer.not_run is not None:
@@ -140,7 +144,7 @@ def run_whole(
             run.first_outside = _outside_text(stop, marked)
             try:
                 answer, content = answer_of(
-                    worker, network, model, inputs, run.session, report=True
+                    worker, network, model, inputs, run.session, folder, report=True
                 )
                 rows = _rows_of(answer, content)
             # Case: a loop that an error ends goes on under clamp, or values grow.
@@ -171,6 +175,7 @@ def answer_of(
     model: onnx.ModelProto,
     inputs: Mapping[str, Array],
     session: Mapping[str, object],
+    folder: str,
     keep: bool = False,
     report: bool = False,
 ) -> tuple[Answered, bytes]:
@@ -179,9 +184,10 @@ def answer_of(
     Args:
         worker: The worker.
         network: The model that the model is made of.
-        model: The model.
+        model: The model, without the bytes of large constants of `network`.
         inputs: The arrays of its inputs, by name.
         session: The fields of `runtime.Setup`.
+        folder: An empty folder, or that of an earlier answer, for a large model.
         keep: Whether the worker keeps the model for the next request.
         report: Whether the answer has what gathers met.
 
@@ -189,9 +195,13 @@ def answer_of(
         FailedError: A node crashes the worker.
         ProviderError: The worker does not start, or the run takes too long.
     """
-    blobs = bytearray(serialized(model))
+    whole = replace(network, proto=model)
+    blobs = bytearray()
+    path = _file_of(whole, folder)
+    if path is None:
+        blobs += whole.content
     request = {
-        "model": len(blobs),
+        "model": path or len(blobs),
         "session": session,
         "feeds": [
             {name: runtime.append_array(array, blobs) for name, array in inputs.items()}
@@ -207,6 +217,24 @@ def answer_of(
             rule = f"{network.path}: the model must run with the given inputs"
             raise ProviderError(f"{rule}, but {error}") from None
         raise runtime.FailedError(str(error)) from None
+
+
+def _file_of(network: Network, folder: str) -> str | None:
+    """Write a large model to a folder; return its path, the same for a model again.
+
+    None for a small model, and for one whose external data would be elsewhere.
+    """
+    has_many_bytes = written_size(network.proto, network.weights) > LARGE
+    if not has_many_bytes or external_files(network.proto):
+        return None
+    digest = hashlib.sha256(network.proto.SerializeToString(deterministic=True))
+    path = os.path.join(folder, f"{digest.hexdigest()}.onnx")
+    if not os.path.exists(path):
+        # The disk need not hold what the worker has read.
+        for name in os.listdir(folder):
+            os.remove(os.path.join(folder, name))
+        network.write(path)
+    return path
 
 
 def _rows_of(answer: Answered, content: bytes) -> list[GatherCounts]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx_graphs import constant, function, nodes_of, written
 from rings import one_quick_in
 
 from onnxgather.auditing import capture as capture_module
+from onnxgather.auditing import whole_run
 from onnxgather.auditing.capture import Captured, capture
 from onnxgather.core.model.network import Network, read_network
 
@@ -169,6 +171,37 @@ def test_loops_and_scans_end_after_many_iterations(
     _, found = captured(made, ids=[2, 0, 1])
     assert sum(map(len, found.gathers.values())) == rows
     assert found.cut == ({"body of scan_1 in body of loop_1"} if cut else set())
+
+
+def test_a_large_model_is_written_to_a_file_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = written(
+        """
+        (int64[n] ids) => (end)
+        <int64 twice = {2}>
+        {
+            [loop_1] end = Loop (twice, "") <
+                body = g (int64 k, bool going) => (still, rows)
+                { still = Identity (going)  rows = Gather (table, ids) } >
+        }
+        """,
+        TABLE,
+    )
+    expected = seen(made, ids=[3, 0])
+    paths: list[str] = []
+    write = Network.write
+
+    def write_and_note(network: Network, path: str) -> None:
+        paths.append(path)
+        write(network, path)
+
+    monkeypatch.setattr(Network, "write", write_and_note)
+    monkeypatch.setattr(whole_run, "LARGE", 0)
+    assert seen(made, ids=[3, 0]) == expected
+    # The main graph, and the body of the loop, which runs twice.
+    assert len({*paths}) == len(paths) == 2
+    assert not any(map(os.path.exists, paths))
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from strategies import cases
 from stub_runtime import environment
 
 import onnxgather as og
+from onnxgather.auditing import whole_run
 from onnxgather.checking.cases import Case, DescriptorCase, GatherNode, NodeCase
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import OnnxGatherError
@@ -223,7 +224,11 @@ def test_branches_that_lead_there_see_the_outer_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_external_data_is_found_beside_the_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("large", [0, whole_run.LARGE])
+def test_external_data_is_found_beside_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    monkeypatch.setattr(whole_run, "LARGE", large)
     both = TURNED.replace("{", "{ [gather] rows = Gather (table, ids)")
     path = save(tmp_path, both)
     make_external(path, "data")

@@ -123,7 +123,7 @@ class _Maker:
         self._plain = audited.contract.plain
         self._random = default_rng(0)
         network = audited.network
-        self._model = opened(network, network.content)
+        self._model = opened(network, network.source)
         self._defaults = dict[str, Array]()
         if not defaults:
             for name in network.main.defaults:

@@ -590,7 +590,8 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
     """Open the model of a request and run it on each set of inputs; return the answer.
 
     Args:
-        request: `model` (bytes of it at the start of `blobs`), `session` (the fields of
+        request: `model` (bytes of it at the start of `blobs`, or the path of its file),
+            `session` (the fields of
             `Setup`), `feeds`: per run, each input as `append_array` describes it, and
             perhaps `keep`: whether to keep the opened model, for requests that follow
             with the same model, `every`: whether the answer has all outputs of a run,
@@ -604,7 +605,8 @@ def answer(request: Mapping[str, Any], blobs: bytes) -> tuple[dict[str, Any], by
         return environment(), b""
     if "graphs" in request:
         return _written_graphs(blobs, **request["graphs"]), b""
-    model = blobs[: request["model"]]
+    source = request["model"]
+    model = source if isinstance(source, str) else blobs[:source]
     setup = Setup(**request["session"])
     try:
         open_model = _kept if request.get("keep") else Opened
@@ -750,11 +752,11 @@ def _described_outputs(
     return described_outputs
 
 
-_LAST: list[tuple[bytes, Setup, Opened]] = []
+_LAST: list[tuple[bytes | str, Setup, Opened]] = []
 """The model that was kept last, if any."""
 
 
-def _kept(model: bytes, setup: Setup) -> Opened:
+def _kept(model: bytes | str, setup: Setup) -> Opened:
     """Return the model, opened and kept in place of another; raise as `Opened`."""
     if _LAST:
         last_model, last_setup, last_opened = _LAST[0]

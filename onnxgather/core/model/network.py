@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
+from google.protobuf.message import EncodeError
 from google.protobuf.message import Error as ProtobufError
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -56,6 +57,7 @@ from onnxgather.core.model.wire import (
     digest_of_file,
     has_more_nodes,
     pieces_of,
+    weight_of,
     whole_tensor,
 )
 from onnxgather.core.model.write import LARGEST_MODEL
@@ -294,6 +296,29 @@ class Network(Struct, frozen=True, eq=False):
             OnnxGatherError: protobuf cannot write it.
         """
         return b"".join(serialized_pieces(self.proto, self.weights))
+
+    @property
+    def source(self) -> bytes | str:
+        """The given model as ONNX Runtime reads it: the path of its file, or its bytes.
+
+        Raises:
+            OnnxGatherError: As `content`.
+        """
+        return self.path if self.is_file else self.content
+
+    def write(self, path: str) -> None:
+        """Write the given model to a file.
+
+        Raises:
+            OnnxGatherError: protobuf cannot write it.
+        """
+        try:
+            # A copy of a large model in memory would be as large.
+            with open(path, "wb") as stream:
+                stream.writelines(self.pieces())
+        except (EncodeError, ValueError) as error:
+            rule = "the model must be an object that protobuf can write"
+            raise OnnxGatherError(f"{rule}, but it cannot: {error}") from None
 
     @property
     def digest(self) -> str:
@@ -733,17 +758,6 @@ def _resolved(nodes: Any, given: Mapping[str, onnx.AttributeProto]) -> None:
                 node.attribute[-1].name = attribute.name
 
 
-def _plain(attribute: onnx.AttributeProto, folder: str) -> Any:
-    """Return the value of an attribute: a number, a text, an array, or a tuple."""
-    value = helper.get_attribute_value(attribute)
-    if isinstance(value, onnx.TensorProto):
-        return array_of_tensor(value, folder)
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        items = cast("Sequence[Any]", value)
-        return tuple(map(_text_of_bytes, items))
-    return _text_of_bytes(value)
-
-
 def _text_of_bytes(value: Any) -> Any:
     """Return the text of bytes, as onnx has texts; anything else as it is."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
@@ -788,8 +802,8 @@ class _Reader:
             inputs = {value.name for value in graph.input}
             for tensor in graph.initializer:
                 if tensor.name in inputs:
-                    main.defaults[tensor.name] = self._weights.get(tensor.name, tensor)
-        self._fill(main, self._weights)
+                    main.defaults[tensor.name] = weight_of(tensor, self._weights)
+        self._fill(main)
         values = {
             value.name: value for value in graph.input if value.name in main.inputs
         }
@@ -808,17 +822,12 @@ class _Reader:
                 )
         return Network(self._path, main, self._model, dimensions, uncalled)
 
-    def _fill(self, scope: Scope, weights: Weights = NO_WEIGHTS) -> Scope:
-        """Give a graph the content of its protobuf message.
-
-        Args:
-            scope: The graph.
-            weights: The constants whose bytes the message lacks.
-        """
+    def _fill(self, scope: Scope) -> Scope:
+        """Give a graph the content of its protobuf message."""
         proto = scope.proto
         scope.path = self._path
         check_names(self._path, proto)
-        constants = {**self._constants(proto), **weights}
+        constants = self._constants(proto)
         for name, tensor in constants.items():
             if name not in scope.defaults:
                 scope.stored[name] = tensor
@@ -839,9 +848,9 @@ class _Reader:
 
     def _constants(self, graph: onnx.GraphProto) -> dict[str, Weight]:
         """Return the initializers and the values of Constant nodes."""
-        constants: dict[str, Weight] = {
-            tensor.name: tensor for tensor in graph.initializer
-        }
+        constants: dict[str, Weight] = {}
+        for tensor in graph.initializer:
+            constants[tensor.name] = weight_of(tensor, self._weights)
         for node in graph.node:
             if node.op_type != "Constant" or domain_of(node) or not node.attribute:
                 continue
@@ -849,7 +858,7 @@ class _Reader:
             with reading(self._path, name):
                 tensor = _stored(node)
             if tensor is not None:
-                constants[name] = tensor
+                constants[name] = weight_of(tensor, self._weights)
         return constants
 
     def _operation(
@@ -902,8 +911,19 @@ class _Reader:
             for attribute in proto.attribute:
                 if attribute.HasField("g") or attribute.graphs:  # a body
                     continue
-                attributes[attribute.name] = _plain(attribute, self._folder)
+                attributes[attribute.name] = self._plain(attribute)
         return attributes
+
+    def _plain(self, attribute: onnx.AttributeProto) -> Any:
+        """Return the value of an attribute: a number, a text, an array, or a tuple."""
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, onnx.TensorProto):
+            whole = whole_tensor(weight_of(value, self._weights))
+            return array_of_tensor(whole, self._folder)
+        if isinstance(value, Sequence) and not isinstance(value, bytes):
+            items = cast("Sequence[Any]", value)
+            return tuple(map(_text_of_bytes, items))
+        return _text_of_bytes(value)
 
     def _function_of(self, proto: onnx.NodeProto) -> onnx.FunctionProto | None:
         """Return the function that a node calls."""

@@ -19,6 +19,7 @@ from onnxgather.core.options import OutOfRange, Target
 from onnxgather.core.version import __version__
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
     from onnx import ModelProto
 
     from onnxgather.core.model.wire import Property, Weights
@@ -59,36 +60,34 @@ def graph_digest(model: ModelProto, weights: Weights | None = None) -> str:
         model: The model.
         weights: The constants whose bytes it lacks, as `without_weights` returns them.
     """
+    from onnxgather.core.model.wire import pieces_of_message, read_pieces
+
     graph = model.graph
     digest = hashlib.sha256()
-    _add(digest, graph.node)
-    if weights:
-        from onnxgather.core.model.wire import pieces_of_tensor, size_of_tensor
-
-        for tensor in graph.initializer:
-            whole = weights.get(tensor.name, tensor)
-            digest.update(b"%d:" % size_of_tensor(whole))
-            for piece in pieces_of_tensor(whole):
+    parts: tuple[Iterable[Message], ...] = (
+        graph.node,
+        graph.initializer,
+        graph.sparse_initializer,
+        graph.input,
+        graph.output,
+        model.functions,
+    )
+    # Each item of a part stands behind its length, and each part ends with a line, so
+    # that no two lists of items have the same text.
+    for part in parts:
+        for item in part:
+            # Case: the model lacks nothing, as most models.
+            if not weights:
+                content = item.SerializeToString(deterministic=True)
+                digest.update(b"%d:" % len(content))
+                digest.update(content)
+                continue
+            pieces = pieces_of_message(item, weights)
+            digest.update(b"%d:" % sum(map(len, pieces)))
+            for piece in read_pieces(pieces):
                 digest.update(piece)
         digest.update(b"\n")
-    else:
-        _add(digest, graph.initializer)
-    for part in (graph.sparse_initializer, graph.input, graph.output, model.functions):
-        _add(digest, part)
     return f"sha256:{digest.hexdigest()}"
-
-
-# Each item of a part stands behind its length, and each part ends with a line, so that
-# no two lists of items have the same text.
-
-
-def _add(digest: Any, items: Iterable[Any]) -> None:
-    """Add the items of a part of a model to a digest."""
-    for item in items:
-        content = item.SerializeToString(deterministic=True)
-        digest.update(b"%d:" % len(content))
-        digest.update(content)
-    digest.update(b"\n")
 
 
 def add_entry(

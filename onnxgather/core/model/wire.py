@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from typing import Any, BinaryIO
 
 import onnx
@@ -101,7 +102,7 @@ class StoredTensor(Struct, frozen=True):
     def whole(self) -> onnx.TensorProto:
         """Return the constant with its elements."""
         tensor = onnx.TensorProto()
-        tensor.MergeFromString(b"".join(pieces_of_tensor(self)))
+        tensor.MergeFromString(b"".join(read_pieces(_tensor_pieces(self))))
         return tensor
 
 
@@ -109,9 +110,39 @@ Weight = onnx.TensorProto | StoredTensor
 """A constant, wherever its bytes are."""
 
 Weights = Mapping[str, Weight]
-"""Constants of the main graph that a model lacks the bytes of, by their names."""
+"""Constants that a model lacks the bytes of, by their keys: in the place of each is a
+stub, which `weight_of` knows."""
 
 NO_WEIGHTS: Weights = {}
+
+_MARK = f"onnxgather.{secrets.token_hex(8)}"
+"""What a stub has beside its key. No file can have it."""
+
+_KEYS = map(str, count())
+
+
+def weight_of(tensor: onnx.TensorProto, weights: Weights) -> Weight:
+    """Return the constant in whose place a tensor is; the tensor if it is no stub.
+
+    Args:
+        tensor: A tensor of a model.
+        weights: The constants that the model lacks the bytes of.
+    """
+    # Case: the model lacks nothing, as most small ones.
+    if not weights:
+        return tensor
+    for entry in tensor.external_data:
+        if entry.key == _MARK:
+            return weights.get(entry.value, tensor)
+    return tensor
+
+
+def _stub(light: onnx.TensorProto, key: str) -> onnx.TensorProto:
+    """Return a constant without its elements, with the key of the whole one."""
+    stub = onnx.TensorProto()
+    stub.CopyFrom(light)
+    stub.external_data.add(key=_MARK, value=key)
+    return stub
 
 
 def whole_tensor(weight: Weight) -> onnx.TensorProto:
@@ -125,9 +156,6 @@ MOST_FIELDS = 2**16
 _GRAPH = 7
 """The number of the field of a model that is its graph."""
 
-_INITIALIZER = 5
-"""The number of the field of a graph that is a constant."""
-
 _DATA: Mapping[int, tuple[int, int]] = {
     4: (onnx.TensorProto.FLOAT, 4),
     9: (0, 1),
@@ -139,18 +167,19 @@ the data type for which they are, 0 for any, and the bytes of one item."""
 _MOST_OF_TENSOR = 2**12
 """A constant whose bytes are left out has fewer fields."""
 
-_NODES = 1
-"""The number of the field of a graph that is a node."""
-
-_HOLD_NODES: Mapping[str, Mapping[int, str]] = {
+_HELD: Mapping[str, Mapping[int, str]] = {
     "model": {_GRAPH: "graph", 25: "function"},
-    "graph": {_NODES: "node"},
+    "graph": {1: "node", 5: "tensor"},
     "function": {7: "node"},
     "node": {5: "attribute"},
-    "attribute": {6: "graph", 11: "graph"},
+    "attribute": {5: "tensor", 6: "graph", 11: "graph"},
 }
-"""The messages that hold nodes at some depth: what each of their fields is, by its
-number."""
+"""The messages that hold nodes and constants at some depth: what each of their fields
+is, by its number."""
+
+MOST_WALKED = 2**21
+"""How many fields of a file are looked at, which takes some seconds. What is behind
+them is read by protobuf alone."""
 
 _DEEPEST = 100
 """protobuf reads no more messages that hold each other."""
@@ -189,8 +218,8 @@ def parsed_in_pieces(stream: BinaryIO) -> onnx.ModelProto:
     Raises:
         DecodeError: The file holds no model.
     """
-    model, _ = _parsed(stream, None)
-    return model
+    reader = _Reader(stream, None)
+    return reader.model()
 
 
 def parsed_without_weights(
@@ -203,49 +232,128 @@ def parsed_without_weights(
     Raises:
         DecodeError: The file holds no model.
     """
-    model, weights = _parsed(stream, path)
-    names = Counter(tensor.name for tensor in model.graph.initializer)
-    is_clear = all(names[name] == 1 for name in weights)
-    if weights and not (is_clear and _is_plain(model)):
+    reader = _Reader(stream, path)
+    model = reader.model()
+    weights = reader.weights
+    if weights and not _is_light(model, weights):
         return parsed_in_pieces(stream), NO_WEIGHTS
     return model, weights
 
 
-def _parsed(
-    stream: BinaryIO, path: str | None
-) -> tuple[onnx.ModelProto, dict[str, Weight]]:
-    """Return the model in a file, and the constants that are left out.
+class _Reader:
+    """The model in a file, parsed some fields at a time.
 
     Args:
         stream: The file.
         path: Its path; None where all constants are read.
     """
-    model = onnx.ModelProto()
-    weights: dict[str, Weight] = {}
-    # A change of the file during the reading is seen by whoever reads a constant.
-    state = _state(stream)
-    for place in _places(stream, 0, _size(stream)):
-        if place.kind != (_GRAPH, _LENGTH):
-            model.MergeFromString(_between(stream, place.start, place.end))
+
+    def __init__(self, stream: BinaryIO, path: str | None) -> None:
+        self.weights: dict[str, Weight] = {}
+        """The constants that are left out."""
+        self._stream = stream
+        self._path = path
+        # A change of the file during the reading is seen by whoever reads a constant.
+        self._state = _state(stream)
+        self._walked = count()
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model.
+
+        Raises:
+            DecodeError: The file holds no model.
+        """
+        model = onnx.ModelProto()
+        self._fill(model, "model", 0, _size(self._stream), 1)
+        return model
+
+    def _fill(
+        self, message: Message, kind: str, start: int, end: int, depth: int
+    ) -> None:
+        """Parse the fields of a message.
+
+        Args:
+            message: The message, which gets them.
+            kind: What it is, as of `_HELD`.
+            start: Where its content starts in the file.
+            end: Where it ends.
+            depth: How many messages hold each other here.
+        """
+        if depth > _DEEPEST:
+            raise DecodeError
+        parsed = start  # what is before it is in the message
+        for place in _places(self._stream, start, end):
+            if next(self._walked) >= MOST_WALKED:
+                break
+            number, of_wire = place.kind
+            inner = _HELD[kind].get(number) if of_wire == _LENGTH else None
+            if inner is None or place.end - place.content <= LEAST_WEIGHT_LEFT_OUT:
+                if place.end - parsed >= LARGE:
+                    message.MergeFromString(_between(self._stream, parsed, place.end))
+                    parsed = place.end
+                continue
+            # What is before the field is parsed before it.
+            message.MergeFromString(_between(self._stream, parsed, place.start))
+            parsed = place.end
+            field = message.DESCRIPTOR.fields_by_number[number]
+            value: Any = getattr(message, field.name)
+            held = value if isinstance(value, Message) else value.add()
+            if inner == "tensor":
+                self._fill_tensor(held, place)
+            else:
+                self._fill(held, inner, place.content, place.end, depth + 1)
+        message.MergeFromString(_between(self._stream, parsed, end))
+
+    def _fill_tensor(self, tensor: Message, place: _Place) -> None:
+        """Parse a constant, or leave out its elements."""
+        weight = None
+        if self._path is not None:
+            weight = _stored_tensor(self._stream, self._path, self._state, place)
+        if weight is None:
+            content = _between(self._stream, place.content, place.end)
+            tensor.MergeFromString(content)
+            return
+        key = next(_KEYS)
+        self.weights[key] = weight
+        tensor.MergeFrom(_stub(weight.light, key))
+
+
+def _is_light(model: onnx.ModelProto, weights: Mapping[str, Weight]) -> bool:
+    """Return whether a model is written with its constants as its file has it.
+
+    Args:
+        model: A model that was read from a file.
+        weights: The constants whose elements were left out.
+    """
+    marked = [*_marked(model)]
+    stubs = [message for message in marked if isinstance(message, onnx.TensorProto)]
+    # Case: an attribute has two constants, which become one.
+    if len(stubs) != len(weights):
+        return False
+    for stub in stubs:
+        weight = weight_of(stub, weights)
+        if not isinstance(weight, StoredTensor):
+            return False
+        if stub != _stub(weight.light, stub.external_data[0].value):
+            return False
+    return _is_plain(model) and all(map(_has_plain_fields, marked))
+
+
+def _marked(message: Message) -> Iterator[Message]:
+    """Yield the messages in a message that are stubs, or hold one."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
             continue
-        model.graph.SetInParent()  # it may have no fields
-        start = place.content
-        for field in _places(stream, place.content, place.end):
-            weight = None
-            size = field.end - field.content
-            is_constant = field.kind == (_INITIALIZER, _LENGTH)
-            if path is not None and is_constant and size > LEAST_WEIGHT_LEFT_OUT:
-                weight = _stored_tensor(stream, path, state, field)
-            if weight is not None:
-                # What is before the constant is parsed before it.
-                model.graph.MergeFromString(_between(stream, start, field.start))
-                model.graph.initializer.append(weight.light)
-                weights[weight.light.name] = weight
-                start = field.end
-            elif field.end - start >= LARGE or field.end == place.end:
-                model.graph.MergeFromString(_between(stream, start, field.end))
-                start = field.end
-    return model, weights
+        for item in _items(value):
+            if _MARK.encode() in item.SerializeToString():
+                yield item
+                if not isinstance(item, onnx.TensorProto):
+                    yield from _marked(item)
+
+
+def _items(value: Any) -> Iterable[Message]:
+    """Return the messages of a field, which may be one."""
+    return [value] if isinstance(value, Message) else value
 
 
 def _stored_tensor(
@@ -295,28 +403,35 @@ def _state(stream: BinaryIO) -> tuple[int, ...]:
 def has_more_nodes(stream: BinaryIO, limit: int) -> bool:
     """Return whether the model in a file has more nodes, with its bodies and functions.
 
-    A file that holds no model may have any number.
+    A file that holds no model may have any number. Nodes behind very many other fields
+    do not count.
     """
     end = _size(stream)
     # Case: it is too small, as most files without weights.
     if end <= limit * LEAST_NODE:
         return False
-    nodes = _nodes_between(stream, "model", 0, end)
+    nodes = _nodes_between(stream, "model", 0, end, count())
     with suppress(DecodeError):
         return next(islice(nodes, limit, None), None) is not None
     return False
 
 
 def _nodes_between(
-    stream: BinaryIO, message: str, start: int, end: int, depth: int = 1
+    stream: BinaryIO,
+    message: str,
+    start: int,
+    end: int,
+    walked: Iterator[int],
+    depth: int = 1,
 ) -> Iterator[int]:
     """Yield where each node of a message of a file starts, and each in its bodies.
 
     Args:
         stream: The file.
-        message: A message of `_HOLD_NODES`.
+        message: A message of `_HELD`.
         start: Where the content of the message starts in the file.
         end: Where it ends.
+        walked: The numbers of the fields that are looked at.
         depth: How many messages hold each other here.
 
     Raises:
@@ -324,12 +439,14 @@ def _nodes_between(
     """
     if depth > _DEEPEST:
         raise DecodeError
-    held = _HOLD_NODES[message]
+    held = _HELD[message]
     for place in _places(stream, start, end):
+        if next(walked) >= MOST_WALKED:
+            return
         number, kind = place.kind
-        if kind != _LENGTH or number not in held:
+        inner = held.get(number) if kind == _LENGTH else None
+        if inner is None or inner == "tensor":
             continue
-        inner = held[number]
         if inner == "node":
             yield place.start
             # Case: it has no attribute, and so no body, as most nodes.
@@ -338,7 +455,8 @@ def _nodes_between(
                 stream, place.content, place.end
             ):
                 continue
-        yield from _nodes_between(stream, inner, place.content, place.end, depth + 1)
+        content = place.content
+        yield from _nodes_between(stream, inner, content, place.end, walked, depth + 1)
 
 
 class Property(Struct, frozen=True):
@@ -521,7 +639,7 @@ def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator
         OnnxGatherError: As `StoredBytes.pieces`.
     """
     if weights or (_bytes_of_constants(model) > LARGE and _is_plain(model)):
-        yield from _read(_pieces(model, weights))
+        yield from read_pieces(_pieces(model, _by_weights(weights)))
     else:
         yield model.SerializeToString(deterministic=True)
 
@@ -529,15 +647,27 @@ def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator
 def written_size(model: onnx.ModelProto, weights: Weights) -> int:
     """Return the number of the bytes that `pieces_of` yields."""
     if weights:
-        return sum(map(len, _pieces(model, weights)))
+        return sum(map(len, _pieces(model, _by_weights(weights))))
     return sum(map(len, pieces_of(model)))
 
 
-_Piece = bytes | StoredBytes
+Piece = bytes | StoredBytes
+"""Some bytes of a message, or where they are."""
+
+_Change = Callable[[onnx.TensorProto], Weight]
+"""What returns the constant that is written in the place of another one."""
 
 
-def _read(pieces: Iterable[_Piece]) -> Iterator[bytes]:
-    """Yield pieces, with those that are in files read from there."""
+def _by_weights(weights: Weights) -> _Change:
+    return partial(weight_of, weights=weights)
+
+
+def read_pieces(pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """Yield pieces, with those that are in files read from there.
+
+    Raises:
+        OnnxGatherError: As `StoredBytes.pieces`.
+    """
     for piece in pieces:
         if isinstance(piece, StoredBytes):
             yield from piece.pieces()
@@ -558,17 +688,19 @@ def without_weights(
         weights: The constants whose bytes it lacks already.
     """
     copy = onnx.ModelProto()
-    has_weights = weights or _bytes_of_constants(model) > LEAST_WEIGHT_LEFT_OUT
-    if not has_weights or not _is_plain(model):
+    has_large = _bytes_of_constants(model) > LEAST_WEIGHT_LEFT_OUT
+    if weights or not has_large or not _is_plain(model):
         copy.CopyFrom(model)
         return copy, weights
-    left_out: dict[str, Weight] = {**weights}
-    stubs: dict[str, Weight] = {}
-    for tensor in model.graph.initializer:
+    content = b"".join(read_pieces(_pieces(model, _without_bytes)))
+    copy.MergeFromString(content)
+    left_out: dict[str, Weight] = {}
+    pairs = zip(model.graph.initializer, copy.graph.initializer, strict=True)
+    for tensor, light in pairs:
         if len(tensor.raw_data) > LEAST_WEIGHT_LEFT_OUT:
-            left_out[tensor.name] = tensor
-            stubs[tensor.name] = _without_bytes(tensor)
-    copy.MergeFromString(b"".join(_read(_pieces(model, stubs))))
+            key = next(_KEYS)
+            left_out[key] = tensor
+            light.external_data.add(key=_MARK, value=key)
     return copy, left_out
 
 
@@ -580,18 +712,22 @@ def whole_model(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:
     """
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
-    for tensor in whole.graph.initializer:
-        if tensor.name in weights:
-            tensor.CopyFrom(whole_tensor(weights[tensor.name]))
+    for message in [*_marked(whole)]:
+        if isinstance(message, onnx.TensorProto):
+            message.CopyFrom(whole_tensor(weight_of(message, weights)))
     return whole
 
 
 def _without_bytes(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """Return a copy of a tensor without its raw data."""
+    """Return a copy of a tensor without its raw data; the tensor if they are few."""
+    if len(tensor.raw_data) <= LEAST_WEIGHT_LEFT_OUT:
+        return tensor
     copy = onnx.TensorProto()
     for field, value in tensor.ListFields():
         if field.name != "raw_data":
-            copy.MergeFromString(b"".join(_read(_field_pieces(tensor, field, value))))
+            copy.MergeFromString(
+                b"".join(read_pieces(_field_pieces(tensor, field, value)))
+            )
     return copy
 
 
@@ -603,40 +739,42 @@ def _bytes_of_constants(model: onnx.ModelProto) -> int:
 def _is_plain(model: onnx.ModelProto) -> bool:
     """Return whether the fields of a model and of its graph can be written alone."""
     messages: list[Message] = [model, model.graph, *model.graph.initializer]
-    for message in messages:
-        if len(UnknownFieldSet(message)):  # they come last, whatever their number
+    return all(map(_has_plain_fields, messages))
+
+
+def _has_plain_fields(message: Message) -> bool:
+    """Return whether the fields of a message can be written alone."""
+    if len(UnknownFieldSet(message)):  # they come last, whatever their number
+        return False
+    for field, value in message.ListFields():
+        # protobuf returns bytes where a text is broken.
+        if field.type == field.TYPE_STRING and isinstance(value, bytes):
             return False
-        for field, value in message.ListFields():
-            # protobuf returns bytes where a text is broken.
-            if field.type == field.TYPE_STRING and isinstance(value, bytes):
-                return False
     return True
 
 
-def _pieces(message: Message, weights: Weights = NO_WEIGHTS) -> Iterator[_Piece]:
+def _same(tensor: onnx.TensorProto) -> Weight:
+    return tensor
+
+
+def _pieces(message: Message, change: _Change = _same) -> Iterator[Piece]:
     """Yield the fields of a message in the order of their numbers.
 
     Args:
-        message: A model, its graph, or a large constant of it.
-        weights: The constants that are written in the place of those of their names.
+        message: A model, its graph, a large constant of it, or what holds a stub.
+        change: Returns what is written in the place of each constant.
     """
     for field, value in message.ListFields():
-        yield from _field_pieces(message, field, value, weights)
+        yield from _field_pieces(message, field, value, change)
 
 
 def _field_pieces(
-    message: Message, field: Any, value: Any, weights: Weights = NO_WEIGHTS
-) -> Iterator[_Piece]:
-    """Yield a field of a message; `weights` is that of `_pieces`."""
-    if isinstance(value, Message):
-        yield from _piece(field.number, value, weights)
-    elif field.message_type is not None:
-        for item in value:
-            # Only the main graph gets here: a subgraph is written with its node.
-            if field.name == "initializer":
-                yield from _piece(field.number, weights.get(item.name, item))
-            else:
-                yield from _piece(field.number, item)
+    message: Message, field: Any, value: Any, change: _Change = _same
+) -> Iterator[Piece]:
+    """Yield a field of a message; `change` is that of `_pieces`."""
+    if field.message_type is not None:
+        for item in _items(value):
+            yield from _piece(field.number, item, change)
     elif isinstance(value, bytes):
         yield _head(field.number, len(value))
         yield value
@@ -649,24 +787,10 @@ def _field_pieces(
         yield alone.SerializeToString(deterministic=True)
 
 
-def pieces_of_tensor(weight: Weight) -> Iterator[bytes]:
-    """Yield the bytes of a constant, in pieces if it is large.
-
-    Raises:
-        OnnxGatherError: As `StoredBytes.pieces`.
-    """
-    yield from _read(_tensor_pieces(weight))
-
-
-def size_of_tensor(weight: Weight) -> int:
-    """Return the number of the bytes that `pieces_of_tensor` yields."""
-    return sum(map(len, _tensor_pieces(weight)))
-
-
-def _tensor_pieces(weight: Weight) -> Iterator[_Piece]:
+def _tensor_pieces(weight: Weight) -> Iterator[Piece]:
     """Yield the fields of a constant, in pieces if it is large."""
     if isinstance(weight, StoredTensor):
-        behind: list[_Piece] = []
+        behind: list[Piece] = []
         for field, value in weight.light.ListFields():
             pieces = _field_pieces(weight.light, field, value)
             if field.number < weight.number:
@@ -682,22 +806,38 @@ def _tensor_pieces(weight: Weight) -> Iterator[_Piece]:
         yield weight.SerializeToString(deterministic=True)
 
 
-def _piece(
-    number: int, item: Message | StoredTensor, weights: Weights = NO_WEIGHTS
-) -> Iterator[_Piece]:
-    """Yield a field that is a message; `weights` is that of `_pieces`."""
-    if isinstance(item, StoredTensor):
-        yield _head(number, size_of_tensor(item))
-        yield from _tensor_pieces(item)
+def pieces_of_message(message: Message, weights: Weights) -> list[Piece]:
+    """Return the bytes of a message of a model.
+
+    Args:
+        message: Such as a node or a constant.
+        weights: The constants whose bytes the model lacks.
+    """
+    return [*_message_pieces(message, _by_weights(weights))]
+
+
+def _message_pieces(message: Message, change: _Change) -> Iterator[Piece]:
+    """Yield a message; `change` is that of `_pieces`."""
+    if isinstance(message, onnx.TensorProto):
+        yield from _tensor_pieces(change(message))
         return
-    is_large_tensor = isinstance(item, onnx.TensorProto) and len(item.raw_data) > LARGE
-    if is_large_tensor or isinstance(item, onnx.GraphProto):
-        yield _head(number, sum(map(len, _pieces(item, weights))))
-        yield from _pieces(item, weights)
+    content = message.SerializeToString(deterministic=True)
+    if _MARK.encode() in content:
+        yield from _pieces(message, change)
     else:
-        content = item.SerializeToString(deterministic=True)
-        yield _head(number, len(content))
         yield content
+
+
+def _piece(number: int, item: Message, change: _Change) -> Iterator[Piece]:
+    """Yield a field that is a message; `change` is that of `_pieces`."""
+    # Case: the main graph, of whose pieces memory need not hold all.
+    if number == _GRAPH and isinstance(item, onnx.GraphProto):
+        yield _head(number, sum(map(len, _pieces(item, change))))
+        yield from _pieces(item, change)
+        return
+    pieces = [*_message_pieces(item, change)]
+    yield _head(number, sum(map(len, pieces)))
+    yield from pieces
 
 
 def _head(number: int, size: int) -> bytes:
