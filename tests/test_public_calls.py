@@ -31,6 +31,32 @@ GIVEN: dict[str, Any] = {name: values[0] for name, values in RIGHT.items()}
 LARGE = descriptor(f"GATHER_ELEMENTS: UINT8 {2**31}, UINT32 2, UINT8 2, 0")
 
 
+class PathOf:
+    """An object whose path is not as it must be."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+
+    def __fspath__(self) -> Any:
+        if isinstance(self._path, Exception):
+            raise self._path
+        return self._path
+
+    def __repr__(self) -> str:
+        return "PathOf"
+
+
+class Text(str):
+    """A text whose own methods raise, whatever is asked of it."""
+
+    __slots__ = ()
+
+    def _raise(self, *_: Any) -> Any:
+        raise ValueError("asked")
+
+    __eq__ = __hash__ = __str__ = __repr__ = _raise
+
+
 def with_no_memory(call: Any, *arguments: Any) -> None:
     """Call something where numpy has no memory for another array."""
     with patch.object(np, "empty", side_effect=MemoryError):
@@ -207,6 +233,39 @@ inputs must be names of resources, got 5
 
 program_to_onnx(GIVEN["program"], inputs=[["a"]])
 inputs must be names of resources, got [['a']]
+
+certify(DESC, timeout=0)
+timeout must be a number of seconds above 0, up to 86400, got 0
+
+certify(DESC, timeout=float("nan"))
+timeout must be a number of seconds above 0, up to 86400, got nan
+
+check(DESC, *INPUTS.values(), timeout="1")
+timeout must be a number of seconds above 0, up to 86400, got '1'
+
+check(DESC, *INPUTS.values(), timeout=True)
+timeout must be a number of seconds above 0, up to 86400, got True
+
+load(b"a.json")
+source must be a path, a dict or an onnx.ModelProto, got b'a.json'
+
+audit(PathOf(5))
+model must be a file, or an onnx.ModelProto, got PathOf
+
+audit(MODEL, assume=PathOf(None))
+contract must be a file or a plain dict, got PathOf
+
+Session(PathOf(OSError("no")))
+source must be the path of a model, got PathOf
+
+program_to_onnx(PathOf(b"a"))
+program must be a program or the path of its file, got PathOf
+
+extract(PathOf(5), INPUTS, "folder")
+path must be a path, got PathOf
+
+Session(DESC, provider_options={"a": 5})
+provider_options['a'] must be a text in UTF-8, got 5
 """
 """Calls, each with its sentence."""
 
@@ -223,3 +282,50 @@ def test_the_sentences_name_the_argument_and_the_rule(call: str, said: str) -> N
         )
         == said
     )
+
+
+@pytest.mark.parametrize("kind", [np.str_, Text])
+def test_a_text_of_a_subclass_counts_as_its_characters(kind: Any) -> None:
+    plain = og.to_onnx(DESC, "zero", "cpu", prefix="a/", names={"InputTensor": "b"})
+    policy, target, prefix, name = [kind(text) for text in ("zero", "cpu", "a/", "b")]
+    names = {"InputTensor": name}
+    assert og.to_onnx(DESC, policy, target, prefix=prefix, names=names) == plain
+    data, indices = INPUTS.values()
+    found = og.run(
+        DESC, data, indices, out_of_range=policy, target=target, provider=kind("cpu")
+    )
+    expected = og.reference(DESC, data, indices, out_of_range=policy)
+    assert found.tobytes() == expected.tobytes()
+    assert og.TensorDesc(kind("FLOAT32"), [1]) == og.TensorDesc("FLOAT32", [1])
+    assert og.harden(MODEL, kind("index=1")) == og.harden(MODEL, "index=1")
+    assert type(og.certify(DESC, policy, target).out_of_range) is str
+
+
+def test_a_generator_is_read_once() -> None:
+    def generated(*items: Any) -> Any:
+        return (item for item in items)
+
+    (gather,) = og.audit(MODEL, ranges={"IndicesTensor": generated(0, 1)}).gathers
+    assert gather.range.state == "proved"
+    assert og.TensorDesc("FLOAT32", generated(4, 3)).sizes == (4, 3)
+    pack = og.functions(generated(DESC, DESC))
+    assert [function.name for function in pack[:2]] == ["GATHER", "GATHER_2"]
+    said = message_of(
+        og.OnnxGatherError, og.program_to_onnx, GIVEN["program"], inputs=generated("x")
+    )
+    assert said.endswith("got 'x'")
+
+
+def test_a_long_name_is_shown_without_its_middle() -> None:
+    name = "n" * 10**6
+    said = message_of(
+        og.OnnxGatherError, og.audit, MODEL, inputs={name: INPUTS["InputTensor"]}
+    )
+    assert said.startswith("the model: the given inputs hold 'nnn")
+    assert len(said) < 400
+    long = message_of(og.OnnxGatherError, og.audit, f"{name}.onnx")
+    shown = f"{'n' * 150}…{'n' * 144}.onnx"
+    assert long == f"{shown}: file name too long"
+    words = message_of(og.OnnxGatherError, og.audit, "a " * 10**6)
+    assert words == f"{'a ' * 250}…{words[501:]}"
+    assert len(words) == 1001

@@ -214,6 +214,7 @@ def audit(
     graphs = Levels(levels, runtimes)
     network = read_network(model)
     contracts = [] if assume is None else [assume]
+    ranges = plain_ranges(network, ranges)
     conditions = given_conditions(network, ranges, contracts, sizes)
     given = given_ranges(ranges)
     premises = Premises(
@@ -247,10 +248,8 @@ def given_conditions(
         OnnxGatherError: A range, a size or a contract is not as it must be.
     """
     conditions: list[Condition] = []
-    for name, ends in mapping("ranges", ranges).items():
-        check_input(network.path, network.main.inputs, name, "a range")
-        where = f"{network.path}: the range of {shown(name)}"
-        conditions.append(_range_condition(where, name, ends))
+    for name, (low, high) in plain_ranges(network, ranges).items():
+        conditions.append(_range_condition(name, low, high))
     for name, ends in mapping("sizes", sizes).items():
         conditions.append(_size_condition(network, name, ends))
     for given in assume:
@@ -258,17 +257,31 @@ def given_conditions(
     return conditions
 
 
+def plain_ranges(
+    network: Network, ranges: Mapping[str, tuple[int, int]] | None
+) -> dict[str, tuple[int, int]]:
+    """Return the ranges of inputs as plain numbers, as an iterator is read but once.
+
+    Raises:
+        OnnxGatherError: A range is not as it must be.
+    """
+    checked: dict[str, tuple[int, int]] = {}
+    for name, ends in mapping("ranges", ranges).items():
+        check_input(network.path, network.main.inputs, name, "a range")
+        checked[name] = _ends(f"{network.path}: the range of {shown(name)}", ends)
+    return checked
+
+
 def given_ranges(ranges: Mapping[str, tuple[int, int]] | None) -> list[GivenRange]:
     """Return the ranges of inputs that `given_conditions` accepts, as records."""
     return [
-        GivenRange("range", name, int(low), int(high))
+        GivenRange("range", name, low, high)
         for name, (low, high) in (ranges or {}).items()
     ]
 
 
-def _range_condition(where: str, name: str, ends: object) -> Condition:
+def _range_condition(name: str, low: int, high: int) -> Condition:
     """Return the condition of a range that is given for an input."""
-    low, high = _ends(where, ends)
     # An end that INT64 does not contain limits nothing.
     return Condition(
         of="values",

@@ -80,6 +80,9 @@ each call of a function."""
 Calls = Sequence[tuple[Scope, Operation]]
 """An operation in each call of the function that contains it, with its scope there."""
 
+MOST_POSITIONS = 2**24
+"""The most positions, of those that an operator counts itself, that are looked at."""
+
 
 class AuditedGraph(Struct, frozen=True):
     """A graph, the records of its gathers in the order of execution, and its run."""
@@ -565,7 +568,8 @@ def _index_arrays(
             array = features_of(call.operation)
         elif index_input.value_in(call.operation):
             array = arrays[index_input.position]
-        elif isinstance(high, int):  # the operator counts the positions itself
+        # Case: the operator counts the positions itself.
+        elif isinstance(high, int) and high < MOST_POSITIONS:
             array = np.arange(high + 1)
         if array is None or array.dtype.kind not in "iuf":
             continue

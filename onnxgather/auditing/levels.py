@@ -30,7 +30,7 @@ from onnxgather.auditing.records import (
     Runtime,
     RuntimeGraph,
 )
-from onnxgather.core.checks import check_type, sequence, shown
+from onnxgather.core.checks import check_type, plain_text, sequence, shown
 from onnxgather.core.errors import OnnxGatherError, ProviderError, pass_foreign
 from onnxgather.core.execution import runtime
 from onnxgather.core.execution.elsewhere.child import NoAnswerError
@@ -101,13 +101,13 @@ class Levels(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         # Lists, as an array has no truth value, and an iterator ends.
-        pythons = sequence("runtimes", self.pythons)
+        pythons = [plain_text(item) for item in sequence("runtimes", self.pythons)]
         force_setattr(self, "pythons", pythons)
         for python in pythons:
             check_type("runtimes", python, "a list of paths", str)
         if self.names is None:
             return
-        names = sequence("levels", self.names)
+        names = [plain_text(item) for item in sequence("levels", self.names)]
         force_setattr(self, "names", names)
         for name in names:
             check_type("levels", name, "a list of names", str)

@@ -52,8 +52,8 @@ class Met(Struct, frozen=True):
 def met_of(row: GatherCounts, under_clamp: bool) -> Met:
     """Return what a gather met, by the row of onnxgather's provider."""
     value = None
-    if row.error is not None:  # it ends with the index
-        value = int(row.error.rpartition(" ")[2])
+    if row.outside_text:  # it ends with the index
+        value = int(row.outside_text.rpartition(" ")[2])
     return Met(
         row.runs,
         row.indices,

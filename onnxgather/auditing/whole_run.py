@@ -296,6 +296,4 @@ def _outside_text(row: GatherCounts, marked: _Marked) -> str:
         gather = f"{operation.label} ({operation.operator}, {scope.place})"
     else:
         gather = f"{row.node} ({row.operator}, made by ONNX Runtime)"
-    # The provider names the node before its sentence on the index.
-    _, _, sentence = (row.error or "").rpartition("': ")
-    return f"{gather}: {sentence}"
+    return f"{gather}: {row.outside_text}"

@@ -14,6 +14,7 @@ from onnxgather.core.descriptors.arrays import (
     Array,
     all_in_range,
     check_arrays,
+    check_policy,
     elements,
 )
 from onnxgather.core.descriptors.datatypes import (
@@ -168,10 +169,10 @@ class DescriptorCase(_Arrays):
         Raises:
             OnnxGatherError: As `reference`.
         """
-        data, indices = check_arrays(
-            self.descriptor, self.data, self.indices, self.out_of_range
-        )
+        out_of_range = check_policy(self.out_of_range)
+        data, indices = check_arrays(self.descriptor, self.data, self.indices)
         # The class is frozen, so that a plain assignment would raise.
+        object.__setattr__(self, "out_of_range", out_of_range)
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "indices", indices)
 

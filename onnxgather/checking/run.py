@@ -44,7 +44,13 @@ from onnxgather.checking.lanes.lane import (
     LaneInfo,
 )
 from onnxgather.checking.results import CaseResult, Report, Result, ResultKind
-from onnxgather.core.checks import check_choice, check_name, mapping
+from onnxgather.core.checks import (
+    check_choice,
+    check_seconds,
+    check_texts,
+    mapping,
+    shown,
+)
 from onnxgather.core.descriptors.arrays import Array, content_of
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import located
@@ -175,6 +181,7 @@ def check(
         ...     print(result.lane, result.state)
         cpu PASS
     """
+    timeout = check_seconds("timeout", timeout)
     case = DescriptorCase("gather", desc, data, indices, out_of_range)
     libraries = _paths("plugins", plugins)
     files = _paths("adapters", adapters)
@@ -184,10 +191,10 @@ def check(
     with located("lanes"):
         check_paths("lane", pythons.values())
     if target is not None:
-        check_choice("target", target, TARGETS)
+        target = check_choice("target", target, TARGETS)
     settings: dict[str, dict[str, str]] = {}
     for name, options in mapping("provider_options", provider_options).items():
-        settings[name] = _texts(f"provider_options[{name!r}]", options)
+        settings[name] = check_texts(f"provider_options[{shown(name)}]", options)
     opened = open_lanes(
         names,
         pythons,
@@ -204,21 +211,9 @@ def check(
     return report.cases[0].results
 
 
-def _texts(argument: str, value: object) -> dict[str, str]:
-    """Return the texts and paths of an argument of `check` by their names, checked."""
-    texts: dict[str, str] = {}
-    for name, item in mapping(argument, value).items():
-        text: Any = item
-        if isinstance(item, Path):
-            text = str(item)
-        check_name(f"{argument}[{name!r}]", text)
-        texts[name] = text
-    return texts
-
-
 def _paths(argument: str, value: object) -> dict[str, str]:
     """Return the paths of an argument of `check` by their names, checked."""
-    paths = _texts(argument, value)
+    paths = check_texts(argument, value)
     with located(argument):
         check_paths(argument.removesuffix("s"), paths.values())
     return paths

@@ -31,7 +31,7 @@ from onnxgather.cli.unforeseen import (
     is_lack_of_memory,
     say_where,
 )
-from onnxgather.core.checks import printable
+from onnxgather.core.checks import line_of
 from onnxgather.core.errors import GOOD, UNUSABLE, OnnxGatherError
 from onnxgather.core.version import SUMMARY, __version__
 
@@ -267,7 +267,7 @@ def _say_usage(error: click.ClickException) -> None:
     text = stream.getvalue()
     # The message of this error is the help.
     if not isinstance(error, NoArgsIsHelpError):
-        text = text.replace(error.message, printable(error.message))
+        text = text.replace(error.message, line_of(error.message))
     say(text, err=True, end="", as_is=True)
 
 

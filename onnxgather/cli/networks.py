@@ -28,7 +28,8 @@ from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, each_once
 from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.errors import FINDINGS, printable
+from onnxgather.core.checks import line_of
+from onnxgather.core.errors import FINDINGS
 from onnxgather.core.files import check_new_folder, check_outside
 
 if TYPE_CHECKING:
@@ -530,7 +531,7 @@ def _say(
         output_lines += overview_lines(report, show_all)
     if baseline.path:
         output_lines += baseline_lines(report, baseline)
-    escaped_lines = [printable(line) for line in output_lines]
+    escaped_lines = [line_of(line) for line in output_lines]
     if has_colours():
         audits = [finished.audit for finished in report.models.values()]
         verdict = colour_of(audits, report.left_out)

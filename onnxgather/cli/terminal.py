@@ -18,7 +18,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from onnxgather.core.checks import printable
+from onnxgather.core.checks import line_of, printable
 
 BY_SIGNAL = 128
 """The exit code of a program that a signal ended is this and the signal, as shells
@@ -193,7 +193,7 @@ def say(
     An error that cannot be printed is dropped, as there is nowhere else to say so.
 
     Args:
-        text: Text, which is escaped by `printable`; or bytes, which are printed as they
+        text: Text, a line as `line_of` returns it; or bytes, which are printed as they
             are.
         err: Whether to print to the standard error.
         end: The text to print after it, as it is.
@@ -208,7 +208,7 @@ def say(
             _write_bytes(stream, text + end.encode())
             return
         if not as_is:
-            text = printable(text)
+            text = line_of(text)
         text += end
         try:
             stream.write(text)
@@ -228,7 +228,7 @@ def say_error(sentence: str) -> None:
         from onnxgather.core.output.result_states import STATES, in_colour
 
         word = in_colour("Error:", STATES["DIFF"].colour)
-        say(f"{word} {printable(sentence)}", err=True, as_is=True)
+        say(f"{word} {line_of(sentence)}", err=True, as_is=True)
     else:
         say(f"Error: {sentence}", err=True)
 

@@ -37,7 +37,7 @@ from onnxgather.cli.sources import (
 )
 from onnxgather.cli.terminal import Progress, is_terminal, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.checks import check_choice, number_of, printable, shown
+from onnxgather.core.checks import check_choice, line_of, number_of, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.explain import (
     Explanation,
@@ -418,7 +418,7 @@ def _say_described(described: Sequence[DescribedFile]) -> None:
     texts = list[str]()
     for file in described:
         for name, description in file.descriptions.items():
-            title = printable(file.gathers.place(name))
+            title = line_of(file.gathers.place(name))
             texts.append(f"{title}\n\n{description_text(description)}")
     if texts:
         say("\n\n\n".join(texts), as_is=True)

@@ -8,7 +8,7 @@ from collections.abc import Generator
 import click
 
 from onnxgather.cli.terminal import say
-from onnxgather.core.checks import start_of
+from onnxgather.core.checks import LONGEST_SHOWN, shortened
 from onnxgather.core.errors import OnnxGatherError
 
 REQUEST = (
@@ -48,7 +48,7 @@ def foreseen(where: str = "") -> Generator[None]:
     except Exception as error:
         if is_lack_of_memory(error):
             raise
-        message = start_of(" ".join(str(error).split()))
+        message = shortened(" ".join(str(error).split()), LONGEST_SHOWN)
         sentence = ": ".join(filter(None, (where, type(error).__name__, message)))
         raise UnforeseenError(f"{sentence}; {REQUEST}") from error
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 from itertools import islice
-from typing import Any, SupportsIndex, cast
+from pathlib import Path
+from typing import Any, SupportsIndex, TypeVar, cast
 
-from onnxgather.core.errors import FAULTS, DescriptorError, OnnxGatherError
+from onnxgather.core.errors import (
+    FAULTS,
+    DescriptorError,
+    OnnxGatherError,
+    pass_foreign,
+)
+from onnxgather.core.errors import line_of as line_of
 from onnxgather.core.errors import printable as printable
+from onnxgather.core.errors import shortened as shortened
 
 MAX_DIMENSIONS = 8
 """`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
@@ -23,8 +32,14 @@ MAX_ELEMENTS = 2**32 - 1
 LONGEST_SEQUENCE = 10_000
 """The most items that are read of a sequence."""
 
+LONGEST_TIMEOUT = 86_400
+"""The most seconds that a caller waits: a day."""
+
 LONGEST_SHOWN = 200
 """The most characters of a value that a message shows."""
+
+
+_Name = TypeVar("_Name", bound=str)
 
 
 def require(holds: bool, rule: str, value: object) -> None:
@@ -33,15 +48,28 @@ def require(holds: bool, rule: str, value: object) -> None:
         raise DescriptorError(f"{rule}, got {value}")
 
 
-def check_choice(name: str, value: object, choices: Collection[str]) -> None:
-    """Check that an option is one of its choices.
+def plain_text(value: object) -> Any:
+    """Return a text as a plain `str`, and any other value as it is.
+
+    A text of a subclass, such as numpy's, has the same characters, whatever its methods
+    say.
+    """
+    if type(value) is not str and issubclass(type(value), str):
+        return str.__str__(cast("str", value))
+    return value
+
+
+def check_choice(name: str, value: object, choices: Collection[_Name]) -> _Name:
+    """Return an option as a plain text, if it is one of its choices.
 
     Raises:
         OnnxGatherError: The value is no choice; the message lists the choices.
     """
-    if not isinstance(value, str) or value not in choices:
-        rule = f"{name} must be one of {', '.join(choices)}"
-        raise OnnxGatherError(f"{rule}, got {shown_with_suggestion(value, choices)}")
+    text = plain_text(value)
+    if isinstance(text, str) and text in choices:
+        return cast("_Name", text)
+    rule = f"{name} must be one of {', '.join(choices)}"
+    raise OnnxGatherError(f"{rule}, got {shown_with_suggestion(text, choices)}")
 
 
 def suggestion(
@@ -87,20 +115,13 @@ def argument_text(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: its repr, cut to `LONGEST_SHOWN`."""
+    """Return a value as a message shows it: its repr, shortened to `LONGEST_SHOWN`."""
     try:
-        text = printable(repr(value))  # an array's has several lines
+        text = printable(repr(plain_text(value)))  # an array's has several lines
     except FAULTS:
         # Such as an integer of thousands of digits, which Python does not print.
         return f"a value of type {type(value).__name__} that cannot be shown"
-    return start_of(text)
-
-
-def start_of(text: str) -> str:
-    """Return a text as a message shows it: its first `LONGEST_SHOWN` characters."""
-    if len(text) > LONGEST_SHOWN:
-        return text[:LONGEST_SHOWN] + "…"
-    return text
+    return shortened(text, LONGEST_SHOWN)
 
 
 def listed(items: Sequence[str], most: int) -> str:
@@ -168,6 +189,53 @@ def integer(value: object) -> int | None:
         return None
 
 
+def check_seconds(name: str, value: object) -> float:
+    """Return a timeout as a plain number.
+
+    Raises:
+        OnnxGatherError: It is no number above 0 and up to `LONGEST_TIMEOUT`.
+    """
+    number: float | None
+    if issubclass(type(value), float):
+        number = float.__float__(cast("float", value))
+    else:
+        number = integer(value)
+    # NaN is refused too, as it is not above 0.
+    if number is None or not 0 < number <= LONGEST_TIMEOUT:
+        rule = f"{name} must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
+        raise OnnxGatherError(f"{rule}, got {shown(value)}")
+    return number
+
+
+def plain_items(value: object) -> list[Any] | None:
+    """Return the items of a list or of a tuple; None of anything else.
+
+    Those of a subclass are what it holds, whatever its methods say.
+    """
+    kind = type(value)
+    if kind is list:
+        return cast("list[Any]", value)
+    if issubclass(kind, list):
+        return list[Any].copy(cast("list[Any]", value))
+    if issubclass(kind, tuple):
+        every = slice(None)
+        return list(tuple[Any, ...].__getitem__(cast("tuple[Any, ...]", value), every))
+    return None
+
+
+def check_texts(name: str, value: object) -> dict[str, str]:
+    """Return the texts of a mapping by their names; a path is a text too.
+
+    Raises:
+        OnnxGatherError: The value is something else; the message starts with `name`.
+    """
+    checked: dict[str, str] = {}
+    for key, item in mapping(name, value).items():
+        text = str(item) if isinstance(item, Path) else item
+        checked[key] = check_name(f"{name}[{shown(key)}]", text)
+    return checked
+
+
 def sequence(name: str, value: object) -> list[Any]:
     """Return the value as a list, if it can be iterated and has an order.
 
@@ -192,9 +260,10 @@ def texts(name: str, value: object, rule: str) -> list[str]:
         OnnxGatherError: The value is something else; the message has the rule in words.
     """
     with suppress(*FAULTS):  # of its iteration
-        items = list(islice(cast("Iterable[object]", value), LONGEST_SEQUENCE))
+        endless = cast("Iterable[object]", value)
+        items = [plain_text(item) for item in islice(endless, LONGEST_SEQUENCE)]
         if all(isinstance(item, str) for item in items):
-            return cast("list[str]", items)
+            return items
     raise OnnxGatherError(f"{name} must be {rule}, got {shown(value)}")
 
 
@@ -209,9 +278,28 @@ def mapping(name: str, value: object) -> dict[str, Any]:
     rule = "a mapping from names"
     items = cast("Mapping[Any, Any]", {} if value is None else value)
     check_type(name, items, rule, Mapping)
-    if not all(isinstance(key, str) for key in items):
-        raise OnnxGatherError(f"{name} must be {rule}, got {shown(items)}")
-    return dict(items)
+    with suppress(*FAULTS):  # of its class
+        found = {plain_text(key): item for key, item in items.items()}
+        if all(isinstance(key, str) for key in found):
+            return found
+    raise OnnxGatherError(f"{name} must be {rule}, got {shown(items)}")
+
+
+def path_text(name: str, value: object, rule: str) -> str:
+    """Return a path as a plain text.
+
+    Raises:
+        OnnxGatherError: The value is neither a text nor an object that has a path of
+            text; the message has the rule in words.
+    """
+    path = None
+    try:
+        path = plain_text(os.fspath(cast("os.PathLike[str]", value)))
+    except (*FAULTS, OSError) as error:  # of its __fspath__
+        pass_foreign(error)
+    if isinstance(path, str):
+        return path
+    raise OnnxGatherError(f"{name} must be {rule}, got {shown(value)}")
 
 
 def check_type(name: str, value: object, rule: str, *types: type[Any]) -> None:
@@ -224,15 +312,17 @@ def check_type(name: str, value: object, rule: str, *types: type[Any]) -> None:
         raise OnnxGatherError(f"{name} must be {rule}, got {shown(value)}")
 
 
-def check_name(name: str, value: object) -> None:
-    """Check that a value is a text that a model can hold.
+def check_name(name: str, value: object) -> str:
+    """Return a value as a plain text, if it is one that a model can hold.
 
     Raises:
         OnnxGatherError: It is not; the message starts with `name`.
     """
+    text = plain_text(value)
     # UTF-8 has no bytes for a lone surrogate.
-    if not isinstance(value, str) or re.search("[\ud800-\udfff]", value):
-        raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}")
+    if isinstance(text, str) and not re.search("[\ud800-\udfff]", text):
+        return text
+    raise OnnxGatherError(f"{name} must be a text in UTF-8, got {shown(value)}")
 
 
 def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:

@@ -18,7 +18,7 @@ from typing import TypeVar, cast
 
 from msgspec import Struct
 
-from onnxgather.core.checks import suggestion
+from onnxgather.core.checks import plain_items, plain_text, shortened, suggestion
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
 
@@ -102,7 +102,7 @@ class Field(Struct):
         around, key = self.place
         if isinstance(key, int):
             return f"{around.path}[{key}]"
-        key = _shortened(key)
+        key = shortened(key, 60)
         if key.isidentifier() and key.isascii():
             return f"{around.path}.{key}"
         shown = json.dumps(key, ensure_ascii=False)
@@ -146,7 +146,11 @@ class Field(Struct):
         value = self.value
         if not isinstance(value, dict):
             raise self.error("must be an object")
-        return cast("dict[str, object]", value)
+        fields = cast("dict[str, object]", value)
+        if type(fields) in (dict, JsonObject):
+            return fields
+        # A class of the user may have other methods.
+        return dict(dict[str, object].items(fields))
 
     def member(self, name: str, default: object = _REQUIRED) -> Field:
         """Read a field of an object; without a default value, it may not be absent."""
@@ -194,14 +198,10 @@ class Field(Struct):
 
     def array(self) -> list[object]:
         """Read an array of plain values."""
-        value = self.value
-        if not isinstance(value, list | tuple):
+        items = plain_items(self.value)
+        if items is None:
             raise self.error("must be an array")
-        values = cast("list[object]", value)
-        if type(values) is list:
-            return values
-        # A class of the user may iterate over other values than its len says.
-        return list(iter(values))
+        return items
 
     def item(self, index: int) -> Field:
         """Return an item of an array."""
@@ -233,11 +233,12 @@ class Field(Struct):
 
     def text(self) -> str:
         """Read a string without a NUL, as for DxDispatch the string ends at a NUL."""
-        if not isinstance(self.value, str):
+        text = plain_text(self.value)
+        if not isinstance(text, str):
             raise self.error("must be a string")
-        if "\0" in self.value:
+        if "\0" in text:
             raise self.error("must not hold a NUL character")
-        return self.value
+        return text
 
     def texts(self) -> list[str]:
         """Read a string, or an array of strings."""
@@ -287,8 +288,9 @@ class Field(Struct):
 
 def quoted(value: object) -> str:
     """Return a JSON value as a message shows it, shortened if it is long."""
+    value = plain_text(value)
     if isinstance(value, str):
-        return repr(_shortened(value))
+        return repr(shortened(value, 60))
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     if isinstance(value, list | tuple):
@@ -300,10 +302,6 @@ def quoted(value: object) -> str:
     if isinstance(value, float):
         return repr(value)
     return f"a Python {type(value).__name__}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else text[:60] + "..."
 
 
 def parse_json(source: str | bytes) -> object:
@@ -406,10 +404,7 @@ def _literal_error(text: str, start: int, error: _LiteralError) -> FileFormatErr
         if match[0].startswith(literal):
             position = match.start()
             break
-    shown = repr(literal[:40])
-    if len(literal) > 40:
-        shown += "..."
-    return _error(text, position, rule, shown)
+    return _error(text, position, rule, repr(shortened(literal, 40)))
 
 
 def _syntax_error(text: str, error: json.JSONDecodeError) -> FileFormatError:

@@ -20,6 +20,13 @@ NOT_RUN = 3
 """A provider is missing, or did not run the model."""
 
 
+LONGEST_WORD = 300
+"""The most characters that a sentence, or a line of a table, has without a space."""
+
+LONGEST_LINE = 1000
+"""The most characters of a sentence, or of a line of a table."""
+
+
 FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -71,6 +78,26 @@ def printable(text: str) -> str:
     return "".join(parts)
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text without its middle, if it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]}…{text[-half:]}"
+
+
+def line_of(text: str) -> str:
+    """Return a text as one line: printable, and each long word without its middle.
+
+    So the line shows of a long name its start and its end, and all that is said of it.
+    """
+    line = printable(text)
+    if len(line) > LONGEST_WORD:
+        words = [shortened(word, LONGEST_WORD) for word in line.split(" ")]
+        line = shortened(" ".join(words), LONGEST_LINE)
+    return line
+
+
 @public
 class OnnxGatherError(Exception):
     """Base of every error that onnxgather raises for bad input.
@@ -95,9 +122,10 @@ class OnnxGatherError(Exception):
     def __str__(self) -> str:
         """Return the message on a single line.
 
-        It may contain names of files and values as the user wrote them.
+        It may contain names of files and values as the user wrote them; long ones lack
+        their middle.
         """
-        return printable(super().__str__())
+        return line_of(super().__str__())
 
     def at(self, where: str) -> Self:
         """Return the same error with a file, path or command before its message."""

@@ -322,11 +322,11 @@ def partial_path(folder: Path) -> Path:
 
 def is_in(path: str, folder: str) -> bool:
     """Return whether a path is a folder, or is in it or below it."""
-    path = os.path.normcase(os.path.realpath(path))
-    folder = os.path.normcase(os.path.realpath(folder))
     try:
+        path = os.path.normcase(os.path.realpath(path))
+        folder = os.path.normcase(os.path.realpath(folder))
         return os.path.commonpath([path, folder]) == folder
-    except ValueError:  # on another drive
+    except ValueError:  # on another drive, or a NUL in the path
         return False
 
 

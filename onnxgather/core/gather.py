@@ -21,6 +21,7 @@ from onnxgather.core.checks import (
     MAX_DIMENSIONS,
     check_choice,
     integer,
+    plain_text,
     require,
     sequence,
     shown,
@@ -406,7 +407,7 @@ def from_onnx(
         GatherDesc(TensorDesc('FLOAT32', (3, 2)), TensorDesc('INT64', (1, 2)),
         TensorDesc('FLOAT32', (3, 2)), axis=1, index_dimensions=1)
     """
-    check_choice("op_type", op_type, ATTRIBUTES)
+    op_type = check_choice("op_type", op_type, ATTRIBUTES)
     data_type, data_sizes = _type_and_sizes("InputTensor", data)
     index_type, index_sizes = _type_and_sizes("IndicesTensor", indices)
     attribute = ATTRIBUTES[op_type]
@@ -448,7 +449,9 @@ def _type_and_sizes(name: str, value: object) -> tuple[str, Sizes]:
     rule = f"{name} must be a TensorDesc, or a type and sizes"
     require(len(pair) == 2, rule, shown(value))
     sizes = uints(f"{name}.Sizes", sequence(f"{name}.Sizes", pair[1]))
-    data_type = pair[0] if isinstance(pair[0], str) else shown(pair[0])
+    data_type = plain_text(pair[0])
+    if not isinstance(data_type, str):
+        data_type = shown(data_type)
     if data_type == "BOOL":  # DirectML has no truth values; the provider reads bytes
         data_type = "UINT8"
     return data_type, sizes

@@ -10,7 +10,7 @@ from io import BufferedReader
 
 import msgspec
 
-from onnxgather.core.checks import start_of
+from onnxgather.core.checks import LONGEST_SHOWN, shortened
 from onnxgather.core.errors import FileFormatError
 from onnxgather.core.files import reason
 
@@ -56,7 +56,7 @@ def _sentence_of(error: msgspec.DecodeError, page: str) -> str:
         matched = re.fullmatch(msgspec_pattern, message, re.DOTALL)
         if matched is not None:
             # A name or a value of the file is of any length.
-            parts = [start_of(part) for part in matched.groups()]
+            parts = [shortened(part, LONGEST_SHOWN) for part in matched.groups()]
             message = rule.format(*parts, page=page)
             break
     field = path.removesuffix("`") or "$"

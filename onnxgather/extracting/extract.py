@@ -29,6 +29,8 @@ from onnxgather.core.checks import (
     check_type,
     listed,
     mapping,
+    path_text,
+    plain_text,
     shown,
     suggestion,
 )
@@ -346,12 +348,10 @@ def extract(
         word_embedding gathers/003_word_embedding
         keep_best it did not run with these inputs
     """
-    for name, value in (("path", path), ("folder", folder)):
-        check_type(name, value, "a path", str, Path)
-        check_name(name, str(value))
+    model_path = check_name("path", path_text("path", path, "a path"))
+    folder_path = check_name("folder", path_text("folder", folder, "a path"))
+    node = plain_text(node)
     check_type("node", node, "the name of a node", str, type(None))
-    model_path = str(path)
-    folder_path = str(folder)
     arrays = mapping("inputs", inputs)
     check_type("force", force, "True or False", bool)
     _FOLDER.check(folder_path, force)

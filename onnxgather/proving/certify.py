@@ -12,8 +12,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from onnx import NodeProto
 
-from onnxgather.core.checks import check_choice, check_type, html_table, printable
-from onnxgather.core.descriptors.arrays import check_descriptor
+from onnxgather.core.checks import (
+    check_choice,
+    check_seconds,
+    check_type,
+    html_table,
+    line_of,
+)
+from onnxgather.core.descriptors.arrays import check_descriptor, check_policy
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import to_dict
 from onnxgather.core.errors import OnnxGatherError
@@ -92,7 +98,7 @@ class Certified(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         if self.state != "proved":
-            return printable(f"{self.state}: {self.counterexample or self.why}")
+            return line_of(f"{self.state}: {self.counterexample or self.why}")
         if not self.preconditions:
             return "proved"
         return f"proved, if {' and '.join(self.preconditions)}"
@@ -156,14 +162,11 @@ def certify(
         >>> og.certify(desc, "zero", model=og.to_onnx(desc, "clamp")).state
         'refuted'
     """
-    check_type("timeout", timeout, "a number of seconds", int, float)
-    # NaN is refused too, which a comparison with <= would let pass.
-    if not timeout > 0:
-        raise OnnxGatherError(f"timeout must be above 0, got {timeout}")
+    timeout = check_seconds("timeout", timeout)
     check_type("low_halves", low_halves, "True or False", bool)
     check_descriptor(desc)
-    check_choice("out_of_range", out_of_range, POLICIES)
-    check_choice("target", target, PROVED_TARGETS)
+    out_of_range = check_policy(out_of_range)
+    target = check_choice("target", target, PROVED_TARGETS)
     end = time.monotonic() + timeout
     formula, preconditions = formula_of(desc, out_of_range, target)
     if target == WEBNN:

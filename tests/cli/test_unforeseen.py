@@ -146,4 +146,5 @@ def test_a_file_that_is_written_is_told_as_such(
 def test_a_message_is_one_short_line() -> None:
     with pytest.raises(UnforeseenError) as caught, foreseen("a"):
         raise ValueError("one\n  two\t" + "3" * 900)
-    assert str(caught.value) == f"a: ValueError: one two {'3' * 192}…; {REQUEST}"
+    shown = f"one two {'3' * 92}…{'3' * 100}"
+    assert str(caught.value) == f"a: ValueError: {shown}; {REQUEST}"

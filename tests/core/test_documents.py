@@ -97,7 +97,8 @@ REFUSED = {
         "got too many"
     ),
     "[" + "9" * 5000 + "]": (
-        f"line 1 column 2: expected a number that FLOAT64 holds, got '{'9' * 40}'..."
+        f"line 1 column 2: expected a number that FLOAT64 holds, got "
+        f"'{'9' * 20}…{'9' * 20}'"
     ),
 }
 

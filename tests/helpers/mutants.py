@@ -120,6 +120,13 @@ MODELS: list[tuple[bytes, bytes]] = [
 ]
 """Models whose node y is a gather, each with its inputs as an .npz file."""
 
+OWN_MODELS: list[tuple[bytes, bytes]] = [
+    (path.read_bytes(), _INPUTS[0])
+    for path in sorted((_ROOT / "models").glob("*.onnx"))
+    if path.stat().st_size < 10_000
+]
+"""Models that onnxgather wrote of programs, with inputs that some of them have."""
+
 ABOUT = runtime.message(runtime.environment())
 ANSWER = runtime.message(
     {"nodes": ["GatherElements"], "outputs": [["float32", [4, 2], 0]]}, bytes(32)
@@ -146,6 +153,8 @@ RUNTIME = b'{"name": "my-runtime", "version": "1.2.0"}'
 
 _SHORT_TEXTS = ("", "x", "\0", "\x1b[31m", "\x9b1m", "\u202e", "\ud800", "é" * 300)
 _WORDS = ("../x", "/dev/zero", "..", ".x", "a\nb", "pipe", "a.npy", "nan", "-inf")
+_SOME_TEXTS = [*_SHORT_TEXTS[:4], "n" * 5000, "y", "x", "i"]
+"""Names of values, of which some are in models."""
 HOSTILE_TEXTS = [*_SHORT_TEXTS, *_WORDS, "%s{}", "$.a", "FLOAT31", "1e400"]
 _POWERS = [
     sign * 2**k + d for k in (31, 32, 63, 64) for sign in (1, -1) for d in (-1, 0, 1)
@@ -265,13 +274,49 @@ def mutated_model(random: Random, content: bytes) -> tuple[bytes, list[str]]:
         return mutated_bytes(random, content), []
     model = onnx.ModelProto.FromString(content)
     for _ in range(random.choice([1, 1, 2, 4])):
-        change = random.choice([_change_field, _change_field, _change_field, _resize])
+        fields = [_change_field] * 6
+        change = random.choice([*fields, _resize, _resize, _nest, _add_string])
         change(random, model)
     names = [node.name for node in model.graph.node if node.name]
     content = model.SerializeToString()
     if random.random() < 0.05:
         content = _without_utf_8(random, model, content)
     return content, names
+
+
+def _nest(random: Random, model: onnx.ModelProto) -> None:
+    """Put the graph into bodies, one in another, or let a function call itself."""
+    # Case: it was nested before, and protobuf reads at most 100 messages in another.
+    if model.functions:
+        return
+    body = onnx.GraphProto()
+    body.CopyFrom(model.graph)
+    del body.input[:]
+    for _ in range(random.choice([1, 3, 20])):
+        outer = onnx.GraphProto(name="body")
+        node = outer.node.add(op_type=random.choice(["If", "Loop", "Scan", "G"]))
+        node.input.extend(["c"])
+        node.output.extend(value.name for value in body.output)
+        node.attribute.add(name="then_branch", type="GRAPH").g.CopyFrom(body)
+        outer.output.extend(body.output)
+        body = outer
+    model.graph.node.extend(body.node)
+    function = model.functions.add(name="G", domain=random.choice(["", "own"]))
+    function.node.extend(model.graph.node)
+    function.output.extend(value.name for value in body.output)
+
+
+def _add_string(random: Random, model: onnx.ModelProto) -> None:
+    """Let a node read a tensor of texts, or a tensor of another type or length."""
+    nodes = [*model.graph.node]
+    tensor = model.graph.initializer.add(name="other", dims=[random.choice([2, -1, 0])])
+    tensor.data_type = random.choice([8, 16, 23, 40, 2**31 - 1])
+    tensor.raw_data = random.randbytes(random.choice([0, 3, 16]))
+    tensor.string_data.extend([b"a", b"\xff"])
+    if nodes:
+        random.choice(nodes).input[:1] = ["other"]
+    sparse = model.graph.sparse_initializer.add(dims=[4, 3])
+    sparse.values.CopyFrom(tensor)
 
 
 def _resize(random: Random, model: onnx.ModelProto) -> None:
@@ -321,17 +366,25 @@ def _change_field(random: Random, model: onnx.ModelProto) -> None:
     field = random.choice(message.DESCRIPTOR.fields)
     value: Any = getattr(message, field.name)
     values: list[Any] = {
-        field.CPPTYPE_STRING: [*HOSTILE_TEXTS[:4], "y", "x", "i", "Gather", "Loop"],
+        field.CPPTYPE_STRING: [
+            *HOSTILE_TEXTS[:4],
+            "n" * 5000,
+            "y",
+            "x",
+            "i",
+            "Gather",
+            "Loop",
+        ],
         field.CPPTYPE_INT64: [
             n for n in [*range(9), *_POWERS] if -(2**63) <= n < 2**63
         ],
-        field.CPPTYPE_INT32: [0, 1, -1, 7, 16, 99, 2**31 - 1],
+        field.CPPTYPE_INT32: [*range(-1, 41), 99, 2**31 - 1],
         field.CPPTYPE_ENUM: (
             [each.number for each in field.enum_type.values] if field.enum_type else []
         ),
     }.get(field.cpp_type, [])
     if field.type == field.TYPE_BYTES:
-        values = [b"", b"\xff", random.randbytes(8)]
+        values = [b"", b"\xff", random.randbytes(8), random.randbytes(48)]
     if field.is_repeated and len(value) and random.random() < 0.4:
         del value[random.randrange(len(value))]
     elif field.is_repeated and (value or values):

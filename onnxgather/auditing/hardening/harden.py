@@ -23,6 +23,7 @@ from onnxgather.auditing.audit import (
     audit_model,
     given_conditions,
     given_ranges,
+    plain_ranges,
 )
 from onnxgather.auditing.declared import declare
 from onnxgather.auditing.graph_audit import Calls, OperationKey, calls_of, operations_of
@@ -45,7 +46,7 @@ from onnxgather.auditing.operators.index_operators import (
 from onnxgather.auditing.proof.contract import Condition, GivenContract, open_sizes
 from onnxgather.auditing.proof.ranges import Ranges, ranges_of
 from onnxgather.auditing.records import AuditedGather
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import plain_text, shown
 from onnxgather.core.errors import OnnxGatherError, located
 from onnxgather.core.files import check_apart, write_pieces
 from onnxgather.core.lowering.graph import ONNX_TYPES, Graph, Value, new_name
@@ -79,7 +80,8 @@ def hardening_rule(out_of_range: object) -> OutOfRange | int:
     Raises:
         OnnxGatherError: There is no such policy.
     """
-    text = out_of_range if isinstance(out_of_range, str) else ""
+    given = plain_text(out_of_range)
+    text = given if isinstance(given, str) else ""
     if text in POLICIES and text in HARDENED:
         return text
     row = re.fullmatch(r"index=([0-9]{1,18})", text)
@@ -236,6 +238,7 @@ def harden(
     """
     network = read_network(model)
     contracts = [] if assume is None else [assume]
+    ranges = plain_ranges(network, ranges)
     conditions = given_conditions(network, ranges, contracts, sizes)
     graphs = Levels(levels, runtimes)
     given = given_ranges(ranges)

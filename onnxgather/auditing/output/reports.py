@@ -21,7 +21,7 @@ from onnxgather.auditing.output.findings import (
 from onnxgather.auditing.output.text import named, named_with_others, next_commands
 from onnxgather.auditing.output.verdict import verdict_of_models
 from onnxgather.auditing.records import not_judged_texts
-from onnxgather.core.checks import number_of, printable
+from onnxgather.core.checks import line_of, number_of, printable
 from onnxgather.core.files import path_from
 from onnxgather.core.output.junit import add_testcase, junit_document
 from onnxgather.core.output.markdown import markdown_document, plain, table_row
@@ -85,7 +85,7 @@ def _rows(report: AuditReport) -> Iterator[tuple[str, ...]]:
     rows.append((name_of_totals, totals))
     for name, counts in rows:
         numbers = [f"{count:,}" for count in counts]
-        yield (printable(name), *numbers)
+        yield (line_of(name), *numbers)
 
 
 def _counts(report: AuditReport, model: str) -> list[int]:

@@ -30,7 +30,7 @@ from onnxgather.auditing.algebra.sizes import (
     size_from,
     terms_in,
 )
-from onnxgather.core.checks import check_type, shown, shown_with_suggestion
+from onnxgather.core.checks import check_type, path_text, shown, shown_with_suggestion
 from onnxgather.core.descriptors.arrays import Array, plain_array
 from onnxgather.core.errors import FileFormatError, OnnxGatherError
 from onnxgather.core.files import got
@@ -548,11 +548,10 @@ def decoded(given: GivenContract) -> Contract:
     Raises:
         FileFormatError: It breaks a rule; the message names the field.
     """
-    check_type("contract", given, "a file or a plain dict", str, os.PathLike, Mapping)
     where = _place_of(given)
     with decoding(where, "docs/proof.md"):
         is_plain = isinstance(given, Mapping)
-        text = _json_of(given) if is_plain else _text_of_file(given)
+        text = _json_of(given) if is_plain else _text_of_file(where)
         contract = msgspec.json.decode(text, type=Contract)
     # What is made of the contract is no file in a folder of contracts.
     contract = replace(contract, made_by=None)
@@ -577,22 +576,27 @@ def _json_of(given: Mapping[str, Any]) -> bytes:
         raise FileFormatError(f"{where}: $ must be plain: {error}") from None
 
 
-def _text_of_file(path: str | os.PathLike[str]) -> bytes:
+def _text_of_file(path: str) -> bytes:
     with open(path, "rb") as file:
         text = whole(file, LARGEST_CONTRACT)
     # A file of another kind, such as a model, gets a message that names the kind.
     other_kind = got(text, "a contract") if text else ""
     if other_kind:
-        where = os.fspath(path)
         raise FileFormatError(
-            f"{where}: must be a contract of onnxgather audit{other_kind}"
+            f"{path}: must be a contract of onnxgather audit{other_kind}"
         )
     return text
 
 
 def _place_of(given: GivenContract) -> str:
-    """Return the place that messages on a contract start with."""
-    return "the contract" if isinstance(given, Mapping) else os.fspath(given)
+    """Return the place that messages on a contract start with: of a file, its path.
+
+    Raises:
+        OnnxGatherError: It is neither a file nor a dict.
+    """
+    if isinstance(given, Mapping):
+        return "the contract"
+    return path_text("contract", given, "a file or a plain dict")
 
 
 def _check_condition(where: str, condition: Condition, sizes: NamedSizes) -> None:

@@ -108,7 +108,7 @@ def export(
         OnnxGatherError: The folder holds other files or cannot be written, the format
             is unknown, or a case's name cannot be a file's.
     """
-    check_choice("format", format, FORMATS)
+    format = check_choice("format", format, FORMATS)
     exported = Exported()
     EXPORT.write(os.fspath(folder), _files(cases, format, exported), force)
     return exported

@@ -16,7 +16,7 @@ from onnxgather.checking.lanes.lane import CASE_TIMEOUT
 from onnxgather.checking.lanes.plugins import is_package
 from onnxgather.checking.lanes.python import ModelLane, model_lane, target_of_lane
 from onnxgather.checking.lanes.runtime import RuntimeLane
-from onnxgather.core.checks import check_choice, check_name, sequence, shown
+from onnxgather.core.checks import check_choice, check_name, plain_text, sequence, shown
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.execution.elsewhere.hosts import (
     WINDOWS_LANE,
@@ -251,6 +251,7 @@ def split_lanes(lanes: object) -> tuple[list[str], dict[str, str]]:
     Raises:
         OnnxGatherError: They are something else.
     """
+    lanes = plain_text(lanes)
     if isinstance(lanes, str):
         items = [item.strip() for item in lanes.split(",")]
         items = [item for item in items if item]
@@ -259,8 +260,7 @@ def split_lanes(lanes: object) -> tuple[list[str], dict[str, str]]:
     names: list[str] = []
     paths: dict[str, str] = {}
     for number, item in enumerate(items):
-        check_name(f"lanes[{number}]", item)
-        name, path = parse_lane(item)
+        name, path = parse_lane(check_name(f"lanes[{number}]", item))
         names.append(name)
         if path is not None:
             paths[name] = path

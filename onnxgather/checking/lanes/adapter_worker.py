@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from onnxgather.checking.lanes import adapter_program
-from onnxgather.core.checks import LONGEST_SHOWN, shown
+from onnxgather.core.checks import LONGEST_SHOWN, shortened, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.execution import runtime as frames
 from onnxgather.core.execution.elsewhere.child import (
@@ -203,10 +203,7 @@ class AdapterWorker(Child):
         lines = content.decode(errors="replace").splitlines()
         kept = [line for line in lines if not _BACKTRACE.match(line)]
         text = " ".join(" ".join(kept).split())
-        half = LONGEST_PRINTED // 2
-        if len(text) > LONGEST_PRINTED:
-            text = f"{text[:half]} … {text[-half:]}"
-        return text
+        return shortened(text, LONGEST_PRINTED)
 
     def _ended(self, code: int | None, after: str | None) -> NoAnswerError:
         """Return the error that the runtime ended in place of an answer.

@@ -16,7 +16,7 @@ from onnxgather.checking.report.sentences import (
     verdict,
 )
 from onnxgather.checking.results import BY_DIRECTML, CaseResult, Report
-from onnxgather.core.checks import number_of, printable
+from onnxgather.core.checks import line_of, number_of
 from onnxgather.core.output.result_states import (
     BAD,
     STATES,
@@ -212,7 +212,7 @@ def _aligned(rows: Iterable[_Row]) -> list[_Row]:
     """Return the rows with each cell as wide as the widest of its column."""
     escaped: list[_Row] = []
     for row in rows:
-        escaped.append([(printable(text), state) for text, state in row])
+        escaped.append([(line_of(text), state) for text, state in row])
     widths: list[int] = []
     for column in zip(*escaped, strict=True):
         widths.append(max(len(text) for text, _ in column))
@@ -229,7 +229,7 @@ def _line(row: _Row, colour: bool) -> str:
     """Return a row as text; the blanks that align a cell have no colour."""
     cells: list[str] = []
     for text, state in row:
-        cell = printable(text)
+        cell = line_of(text)
         if colour and state:
             word = cell.rstrip()
             blanks = cell[len(word) :]

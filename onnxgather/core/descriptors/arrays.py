@@ -34,7 +34,7 @@ from onnxgather.core.errors import (
     IndexOutOfRangeError,
     pass_foreign,
 )
-from onnxgather.core.options import POLICIES
+from onnxgather.core.options import POLICIES, OutOfRange
 
 FAULTS_OF_NPY = (*FAULTS, struct.error, tokenize.TokenError)
 """What numpy raises of a broken .npy file."""
@@ -49,13 +49,13 @@ _UNUSABLE = {
 """What an array that is written into must be, by numpy's flags."""
 
 
-def check_policy(out_of_range: object) -> None:
-    """Check that `out_of_range` is a policy.
+def check_policy(out_of_range: object) -> OutOfRange:
+    """Return `out_of_range` as a plain text, if it is a policy.
 
     Raises:
         OnnxGatherError: `out_of_range` is not a policy.
     """
-    check_choice("out_of_range", out_of_range, POLICIES)
+    return check_choice("out_of_range", out_of_range, POLICIES)
 
 
 def check_descriptor(desc: object) -> None:
@@ -75,16 +75,14 @@ def check_descriptor(desc: object) -> None:
 
 
 def check_arrays(
-    desc: Descriptor, data: object, indices: object, out_of_range: object = "clamp"
+    desc: Descriptor, data: object, indices: object
 ) -> tuple[Array, Array]:
     """Check the inputs of a gather, and return the two arrays as `check_array` does.
 
     Raises:
         DescriptorError: `desc` is no descriptor, or an array does not fit its tensor.
-        OnnxGatherError: `out_of_range` is not a policy.
     """
     check_descriptor(desc)
-    check_policy(out_of_range)
     return (
         check_array("InputTensor", desc.input_tensor, data),
         check_array("IndicesTensor", desc.indices_tensor, indices),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxgather.core.checks import shown, suggestion
+from onnxgather.core.checks import plain_text, shown, suggestion
 from onnxgather.core.errors import DescriptorError
 from onnxgather.core.public import public
 
@@ -102,6 +102,7 @@ class TensorDataType(enum.StrEnum):
         """
         if isinstance(value, TensorDataType):
             return value
+        value = plain_text(value)
         if isinstance(value, str):
             short = value.removeprefix(TYPE_PREFIX)
             if short in _NUMBERS:

@@ -19,6 +19,7 @@ from onnxgather.core.descriptors.arrays import (
     Array,
     check_arrays,
     check_indices,
+    check_policy,
     content_of,
     elements,
 )
@@ -162,7 +163,8 @@ def explain(
         output[1] = input[indices[1]] = input[7] -> input[2] (7 is past the end,
         clamped to 2) = 30
     """
-    data, indices = check_arrays(desc, data, indices, out_of_range)
+    out_of_range = check_policy(out_of_range)
+    data, indices = check_arrays(desc, data, indices)
     element = _element(desc, indices, _checked(desc.output_tensor.sizes, at))
     read_offsets = offsets(desc, element.read, element.indexed, out_of_range)
     offset = int(read_offsets.item())

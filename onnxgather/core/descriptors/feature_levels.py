@@ -92,7 +92,7 @@ def check_feature_level(desc: Descriptor, ceiling: str) -> None:
             that do.
         OnnxGatherError: The ceiling is not a feature level.
     """
-    check_choice("feature level", ceiling, FEATURE_LEVELS)
+    ceiling = check_choice("feature level", ceiling, FEATURE_LEVELS)
     first_above = FEATURE_LEVELS.index(ceiling) + 1
     levels_above = FEATURE_LEVELS[first_above:]
     too_new: list[str] = []

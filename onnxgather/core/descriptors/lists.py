@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from onnxgather.core.checks import MAX_DIMENSIONS, integer, shown
+from onnxgather.core.checks import MAX_DIMENSIONS, integer, plain_items, shown
 from onnxgather.core.descriptors.tensors import TensorDesc
 from onnxgather.core.errors import DescriptorError
 
@@ -71,11 +71,11 @@ def array_of_list(name: str, tensor: TensorDesc, value: object) -> npt.NDArray[A
 def _shape_of(value: object) -> _Shape:
     """Return the shape of nested lists, by the first element of each."""
     shape: list[int] = []
+    items = plain_items(value)
     # A list may contain itself.
-    while isinstance(value, list | tuple) and len(shape) <= MAX_DIMENSIONS:
-        items = cast("list[object]", value)
+    while items is not None and len(shape) <= MAX_DIMENSIONS:
         shape.append(len(items))
-        value = items[0] if items else None
+        items = plain_items(items[0]) if items else None
     return tuple(shape)
 
 
@@ -85,11 +85,11 @@ def _elements(name: str, value: object, shape: _Shape) -> list[object]:
     for level, size in enumerate(shape):
         inner: list[object] = []
         for position, item in enumerate(elements):
-            items = cast("list[object]", item)
-            if not isinstance(item, list | tuple) or len(items) != size:
+            items = plain_items(item)
+            if items is None or len(items) != size:
                 where = name + _place(position, shape[:level])
                 rule = f"{where} must be a list of {size} elements"
-                raise DescriptorError(f"{rule}, got {shown(items)}")
+                raise DescriptorError(f"{rule}, got {shown(item)}")
             inner += items
         elements = inner
     return elements

@@ -54,7 +54,7 @@ def reference_onnx(
         array([['b'],
                ['c']], dtype=object)
     """
-    check_choice("op_type", op_type, _FACTS)
+    op_type = check_choice("op_type", op_type, _FACTS)
     facts = _FACTS[op_type]
     data = plain_array("data must be an array", data)
     indices = plain_array("indices must be an array", indices)

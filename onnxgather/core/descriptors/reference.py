@@ -16,6 +16,7 @@ from onnxgather.core.descriptors.arrays import (
     array_with,
     check_arrays,
     check_indices,
+    check_policy,
     elements,
     is_outside,
 )
@@ -67,7 +68,8 @@ def reference(
         array([[5., 6.],
                [0., 0.]], dtype=float32)
     """
-    data, indices = check_arrays(desc, data, indices, out_of_range)
+    out_of_range = check_policy(out_of_range)
+    data, indices = check_arrays(desc, data, indices)
     offset = source_map(desc, indices, out_of_range)
     # The last element is 0: for -1, and for all padding, which may need more memory
     # than there is.

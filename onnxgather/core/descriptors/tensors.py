@@ -12,6 +12,7 @@ import msgspec
 from onnxgather.core.checks import (
     MAX_DIMENSIONS,
     MAX_ELEMENTS,
+    plain_text,
     require,
     sequence,
     shown_with_suggestion,
@@ -53,12 +54,13 @@ class TensorFlags(enum.IntFlag, boundary=enum.STRICT):
         """
         if isinstance(value, TensorFlags):
             return value
+        value = plain_text(value)
         rule = "Flags must be NONE or OWNED_BY_DML"
         # A text is a sequence too, of characters. A number, as in C++, is no name.
         is_single = value is None or isinstance(value, str | int)
         names: list[Any] = [value] if is_single else sequence("Flags", value)
         flags = cls.NONE
-        for name in names:
+        for name in map(plain_text, names):
             short = name.removeprefix(FLAG_PREFIX) if isinstance(name, str) else None
             if not isinstance(short, str) or short not in cls.__members__:
                 text = shown_with_suggestion(name, cls.__members__, FLAG_PREFIX)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from onnxgather.core.checks import check_type, number_of, printable
+from onnxgather.core.checks import check_type, line_of, number_of
 from onnxgather.core.descriptors.arrays import check_policy
 from onnxgather.core.errors import OnnxGatherError, ProviderError
 from onnxgather.core.execution import kernels, runtime
@@ -64,6 +64,13 @@ class GatherCounts(Struct, frozen=True):
     error: str | None = None
     """What the policy "error" says of this first index; None if none was."""
 
+    @property
+    def outside_text(self) -> str:
+        """What `error` says, without the node that it starts with; empty if none."""
+        # The node may have any name, and the rest of the sentence has no quotes.
+        _, _, text = (self.error or "").rpartition("': ")
+        return text
+
     def __str__(self) -> str:
         name = f"{self.operator} '{self.node}'"
         text = (
@@ -73,9 +80,8 @@ class GatherCounts(Struct, frozen=True):
         if self.least != self.largest:
             text += f", from {self.least} to {self.largest}"
         if self.error is not None:
-            rule = self.error.removeprefix(f"{name}: ")
-            text += f"; the first: {rule}"
-        return printable(text)
+            text += f"; the first: {self.outside_text}"
+        return line_of(text)
 
 
 @public
@@ -114,7 +120,7 @@ def add_provider(
         >>> session.get_providers()
         ['OnnxGatherExecutionProvider', 'CPUExecutionProvider']
     """
-    check_policy(out_of_range)
+    out_of_range = check_policy(out_of_range)
     check_type("report", report, "True or False", bool)
     settings = {OUT_OF_RANGE: out_of_range, REPORT: str(int(report))}
     try:

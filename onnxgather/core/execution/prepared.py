@@ -83,7 +83,7 @@ class Gather:
         threads: int = 0,
     ) -> None:
         check_descriptor(desc)
-        check_policy(out_of_range)
+        out_of_range = check_policy(out_of_range)
         self.desc = desc
         self.out_of_range: OutOfRange = out_of_range
         self.threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from onnxgather.core.checks import argument_text, shown, suggestion
+from onnxgather.core.checks import argument_text, plain_text, shown, suggestion
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import ProviderError
 from onnxgather.core.execution.other_runtimes import OTHER_RUNTIMES
@@ -343,7 +343,8 @@ def find_provider(name: object, *others: str, cure: str = "") -> Provider:
     Raises:
         ProviderError: The name is neither a short name of the table nor a full name.
     """
-    text = name if isinstance(name, str) else ""
+    given = plain_text(name)
+    text = given if isinstance(given, str) else ""
     if text in _BY_NAME:
         return _BY_NAME[text]
     if re.fullmatch(FULL_NAME, text):

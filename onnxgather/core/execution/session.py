@@ -15,9 +15,10 @@ import numpy as np
 
 from onnxgather.core.checks import (
     check_choice,
+    check_texts,
+    line_of,
     listed,
     number_of,
-    printable,
     shown,
     uint,
 )
@@ -212,8 +213,10 @@ class Session:
         # A model on onnxgather's provider has the rule of ONNX itself.
         self._policy: OutOfRange = "error" if self.provider.gathers_alone else "clamp"
         if out_of_range is not None:
-            self._policy = out_of_range
+            self._policy = check_policy(out_of_range)
         self._substitute: Substitute | None = None
+        if provider_options is not None:
+            provider_options = check_texts("provider_options", provider_options)
         if threads is None:
             threads = 0 if self._desc is None else threads_for(self._desc)
         threads = uint("threads", threads, MOST_THREADS, 0, OnnxGatherError)
@@ -331,7 +334,7 @@ class Session:
         """Return the provider, and the types of the inputs and of the outputs."""
         closed = ", closed" if self._opened is None else ""
         values = f"{_listed_values(self.inputs)} -> {_listed_values(self.outputs)}"
-        return printable(f"<Session on {self.provider.name}{closed}: {values}>")
+        return line_of(f"<Session on {self.provider.name}{closed}: {values}>")
 
     def __del__(self) -> None:
         self.close()
@@ -373,7 +376,6 @@ class Session:
                 f"{name} must run an ONNX model, got a descriptor; provider cpu runs"
                 " descriptors"
             )
-        check_policy(self._policy)
         if target is not None:
             raise OnnxGatherError("a model has its own target; leave it out")
         for option in options or {}:
@@ -407,7 +409,7 @@ class Session:
             if self._substitute is not None:
                 desc = self._substitute.given
         if target is not None:
-            check_choice("target", target, TARGETS)
+            target = check_choice("target", target, TARGETS)
         name = self.provider.name
         has_kernels = kernels.operators_of(self.provider, "native") is not None
         if target == "native" and name == CPU and not has_kernels:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from onnxgather.core.checks import check_choice, uint
-from onnxgather.core.descriptors.arrays import Array, check_descriptor
+from onnxgather.core.descriptors.arrays import Array, check_descriptor, check_policy
 from onnxgather.core.descriptors.feature_levels import (
     feature_requirements,
     minimum_feature_level,
@@ -190,10 +190,10 @@ def show(
         GatherElements: DML_OPERATOR_GATHER_ELEMENTS
     """
     check_descriptor(desc)
-    check_choice("out_of_range", out_of_range, POLICIES)
-    check_choice("target", target, TARGETS)
+    out_of_range = check_policy(out_of_range)
+    target = check_choice("target", target, TARGETS)
     if webnn is not None:
-        check_choice("webnn", webnn, WEBNN_FORMS)
+        webnn = check_choice("webnn", webnn, WEBNN_FORMS)
     opset = uint("opset", opset, OPSETS[-1], OPSETS[0], OnnxGatherError)
     return describe(desc, out_of_range, target, opset, webnn=webnn)
 

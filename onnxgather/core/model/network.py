@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from onnx import helper, numpy_helper
 
 from onnxgather.core.checks import (
-    check_type,
     listed,
     mapping,
+    path_text,
     sequence,
     shown,
     suggestion,
@@ -379,7 +379,6 @@ def read_network(
             has no such sizes.
     """
     rule = "a file, or an onnx.ModelProto"
-    check_type("model", model, rule, str, os.PathLike, onnx.ModelProto, Network)
     is_file = False
     if isinstance(model, Network):
         path = model.path
@@ -390,7 +389,7 @@ def read_network(
         path = place
         proto = model
     else:
-        path = os.fspath(model)
+        path = path_text("model", model, rule)
         _check_node_count(path)
         proto, weights = load_light(path)
         is_file = True

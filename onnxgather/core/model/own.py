@@ -148,6 +148,12 @@ def renew_entry(
     add_entry(model, metadata, weights)
 
 
+def is_own_key(key: object) -> bool:
+    """Return whether a property of a model is an entry, by its key."""
+    # A key that is no UTF-8 is bytes.
+    return isinstance(key, str) and key.startswith(KEY)
+
+
 def entries_in(stream: BinaryIO) -> list[Property]:
     """Return the entries of the model in a file; none if it holds no model.
 
@@ -161,7 +167,7 @@ def entries_in(stream: BinaryIO) -> list[Property]:
         properties = properties_in(stream)
     except DecodeError:
         return []
-    return [found for found in properties if found.key.startswith(KEY)]
+    return [found for found in properties if is_own_key(found.key)]
 
 
 def is_as_written(stream: BinaryIO) -> bool | None:
@@ -192,7 +198,7 @@ def _all_but(stream: BinaryIO, entry: Property) -> Iterator[bytes]:
 def _contents_of(model: ModelProto) -> Iterator[tuple[str, ModelEntry]]:
     """Yield the entries of a model that can be read, each as text and as read."""
     for prop in model.metadata_props:
-        if not prop.key.startswith(KEY):
+        if not is_own_key(prop.key):
             continue
         try:
             yield prop.value, msgspec.json.decode(prop.value, type=ModelEntry)
@@ -233,6 +239,6 @@ def own_entry(model: ModelProto, weights: Weights | None = None) -> ModelEntry |
 
 def drop_entries(model: ModelProto) -> None:
     """Remove the entries of a model, as its graph is to become another one."""
-    kept = [prop for prop in model.metadata_props if not prop.key.startswith(KEY)]
+    kept = [prop for prop in model.metadata_props if not is_own_key(prop.key)]
     del model.metadata_props[:]
     model.metadata_props.extend(kept)

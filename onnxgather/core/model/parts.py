@@ -13,6 +13,7 @@ from onnxgather.core.checks import (
     check_choice,
     check_name,
     check_type,
+    plain_text,
     sequence,
     shown,
     shown_with_suggestion,
@@ -81,19 +82,19 @@ def add_to(
     kinds = "an onnx.ModelProto or an onnx.GraphProto"
     check_type("model", model, kinds, ModelProto, GraphProto)
     check_descriptor(desc)
-    check_name("input", input)
-    check_name("output", output)
+    input = check_name("input", input)
+    output = check_name("output", output)
     is_model = isinstance(model, ModelProto)
     # A graph gets a model around it, a copy, which is read and then dropped.
     whole = model if is_model else ModelProto(graph=model)
     graph = model.graph if is_model else model
-    check_choice("target", target, TARGETS)
+    target = check_choice("target", target, TARGETS)
     if target == "native" and not is_model:
         raise OnnxGatherError('target "native" must be added to a model, got a graph')
     names = {INPUT: input, OUTPUT: output}
     array = None
     if isinstance(indices, str):
-        names[INDICES] = indices
+        names[INDICES] = plain_text(indices)
     else:
         array = indices
     _check_values(graph, desc, names, is_model)

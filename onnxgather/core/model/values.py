@@ -14,7 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import helper
 
-from onnxgather.core.checks import shown
+from onnxgather.core.checks import path_text, shown
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.errors import OnnxGatherError
@@ -217,7 +217,7 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
         OnnxGatherError: The source is no model, nor the path of one.
     """
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(cast("str | os.PathLike[str]", source))
+        path = path_text("source", cast("object", source), "the path of a model")
         model, _ = load_light(path)
         return path, model
     if isinstance(source, onnx.ModelProto):

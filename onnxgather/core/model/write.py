@@ -75,7 +75,8 @@ def descriptor_model(
             is "error".
     """
     check_descriptor(desc)
-    opset, threads = check_lowering(out_of_range, target, opset, threads)
+    out_of_range, target = check_kind(out_of_range, target)
+    opset, threads = check_numbers(opset, threads)
     if indices is not None:
         indices = check_array("IndicesTensor", desc.indices_tensor, indices)
         # Before there is an array as large: an initializer has an INT32 per tuple, or
@@ -85,12 +86,12 @@ def descriptor_model(
         if out_of_range == "error":
             check_indices(desc, indices)
     graph = lower(desc, out_of_range, indices, target, threads)
-    check_name("prefix", prefix)
-    names = mapping("names", names)
-    for tensor, name in names.items():
-        check_name(f"the name of {tensor}", name)
-    if prefix or names:
-        graph = renamed(graph, _naming(prefix, names))
+    prefix = check_name("prefix", prefix)
+    new_names: dict[str, str] = {}
+    for tensor, name in mapping("names", names).items():
+        new_names[tensor] = check_name(f"the name of {tensor}", name)
+    if prefix or new_names:
+        graph = renamed(graph, _naming(prefix, new_names))
     metadata = {"out_of_range": out_of_range, "target": target}
     # A model with constant indices does not do what the descriptor alone says.
     if indices is None:
@@ -118,7 +119,8 @@ def to_onnx_for_webnn(
     Raises:
         OnnxGatherError: As `to_onnx` for the target "webgpu".
     """
-    opset, _ = check_lowering(out_of_range, "webgpu", opset, None)
+    out_of_range = check_policy(out_of_range)
+    opset, _ = check_numbers(opset, None)
     graph = lower(desc, out_of_range, target="webgpu", offsets_only=True)
     metadata = {
         "descriptor": to_dict(desc),
@@ -128,12 +130,13 @@ def to_onnx_for_webnn(
     return write_model(graph, f"DML_OPERATOR_{desc.operator}", opset, metadata)
 
 
-def check_lowering(
-    out_of_range: object, target: object, opset: int, threads: int | None
-) -> tuple[int, int]:
-    """Check the options of a model; return the opset and the number of threads."""
-    check_policy(out_of_range)
-    check_choice("target", target, TARGETS)
+def check_kind(out_of_range: object, target: object) -> tuple[OutOfRange, Target]:
+    """Return the policy and the target of a model as plain texts, checked."""
+    return check_policy(out_of_range), check_choice("target", target, TARGETS)
+
+
+def check_numbers(opset: int, threads: int | None) -> tuple[int, int]:
+    """Return the opset and the number of threads of a model, checked."""
     newest = min(OPSETS[-1], onnx.defs.onnx_opset_version())
     opset = uint("opset", opset, newest, OPSETS[0], OnnxGatherError)
     if threads is None:

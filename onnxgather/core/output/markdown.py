@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from onnxgather.core.checks import number_of, printable
+from onnxgather.core.checks import number_of, printable, shortened
 
 MOST_BYTES = 2**20
 """The size of the largest document. GitHub refuses larger ones."""
@@ -27,9 +27,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 def plain(text: str) -> str:
     """Return a text that is shown as it is: on one line, without Markdown or HTML."""
-    text = printable(text)
-    if len(text) > LONGEST_TEXT:
-        text = text[:LONGEST_TEXT] + "…"
+    text = shortened(printable(text), LONGEST_TEXT)
     return _MARKS.sub(r"\\\g<0>", text)
 
 

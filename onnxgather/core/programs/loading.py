@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from os import PathLike, fspath
+from os import PathLike
 
-from onnxgather.core.checks import check_type, shown
+from onnxgather.core.checks import mapping, path_text, shown
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import from_dict, tensors
 from onnxgather.core.errors import (
@@ -16,7 +16,13 @@ from onnxgather.core.errors import (
     pass_foreign,
 )
 from onnxgather.core.files import is_model
-from onnxgather.core.model.own import KEY, ModelEntry, entries_in, entries_of, own_entry
+from onnxgather.core.model.own import (
+    ModelEntry,
+    entries_in,
+    entries_of,
+    is_own_key,
+    own_entry,
+)
 from onnxgather.core.model.protos import external_files
 from onnxgather.core.model.values import (
     DIRECTML_NAMES,
@@ -84,10 +90,9 @@ def load(
     if isinstance(source, ModelProto):
         return program_of_model(source, "the model")
     if isinstance(source, Mapping):
-        return program_of(dict(source), "the program", allow_outside=allow_outside)
-    check_type("source", source, "a path, a dict or an onnx.ModelProto", str, PathLike)
-    path = fspath(source)
-    check_type("source", path, "a path of text", str)
+        program = mapping("source", source)
+        return program_of(program, "the program", allow_outside=allow_outside)
+    path = path_text("source", source, "a path, a dict or an onnx.ModelProto")
     if is_model(path):
         return program_of_model(load_model(path), path)
     return read_program(path, allow_outside=allow_outside)
@@ -153,7 +158,7 @@ def fault_of_metadata(model: ModelProto, weights: Weights | None = None) -> str:
     if entries_of(model):
         return OF_ANOTHER_GRAPH
     # Case: a user changed them, or another version of onnxgather wrote them.
-    if any(prop.key.startswith(KEY) for prop in model.metadata_props):
+    if any(is_own_key(prop.key) for prop in model.metadata_props):
         return _UNREADABLE
     return ""
 

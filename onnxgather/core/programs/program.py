@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.lib import format as npy
 
+from onnxgather.core.checks import path_text
 from onnxgather.core.descriptors.arrays import all_in_range
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
@@ -323,6 +324,18 @@ class Program:
         for path, needed in bytes_by_path.items():
             if needed > most:
                 raise FileFormatError(f"{self.path}: {path} {rule}, got {needed}")
+
+
+def given_program(program: object) -> Program:
+    """Return a program, or that of the path of its file.
+
+    Raises:
+        OnnxGatherError: It is neither; or as `read_program`.
+    """
+    if isinstance(program, Program):
+        return program
+    rule = "a program or the path of its file"
+    return read_program(path_text("program", program, rule))
 
 
 def read_program(

@@ -10,12 +10,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.core.checks import (
-    check_type,
-    listed,
-    shown_with_suggestion,
-    texts,
-)
+from onnxgather.core.checks import listed, shown_with_suggestion, texts
 from onnxgather.core.descriptors.arrays import with_padding
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
@@ -28,10 +23,14 @@ from onnxgather.core.lowering.indices import INDICES
 from onnxgather.core.lowering.portable import OUTPUT
 from onnxgather.core.lowering.positions import scatter
 from onnxgather.core.model.values import ModelProto
-from onnxgather.core.model.write import check_lowering, write_model
+from onnxgather.core.model.write import (
+    check_kind,
+    check_numbers,
+    write_model,
+)
 from onnxgather.core.options import DEFAULT_OPSET, OutOfRange, Target
 from onnxgather.core.programs.memory import DispatchCommand
-from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.programs.program import Program, given_program
 from onnxgather.core.public import public
 
 Lowered = Callable[[Descriptor, OutOfRange], Graph]
@@ -82,7 +81,8 @@ def program_to_onnx(
         >>> [value.name for value in model.graph.output]
         ['pixels']
     """
-    opset, _ = check_lowering(out_of_range, target, opset, threads)
+    out_of_range, target = check_kind(out_of_range, target)
+    opset, _ = check_numbers(opset, threads)
     whole = whole_program(program, out_of_range, target, threads, inputs)
     program = whole.program
     metadata = {
@@ -108,20 +108,12 @@ def whole_program(
     Raises:
         OnnxGatherError: As `program_to_onnx`.
     """
-    _, threads = check_lowering(out_of_range, target, DEFAULT_OPSET, threads)
-    check_type(
-        "program",
-        program,
-        "a program or the path of its file",
-        Program,
-        str,
-        os.PathLike,
-    )
+    out_of_range, target = check_kind(out_of_range, target)
+    _, threads = check_numbers(DEFAULT_OPSET, threads)
     requested: Collection[str] = ()
     if inputs is not None:
         requested = texts("inputs", inputs, "names of resources")
-    if not isinstance(program, Program):
-        program = read_program(program)
+    program = given_program(program)
     input_names = _resources_in_files(program) if inputs is None else requested
     lowered = partial(lower, target=target, threads=threads)
     whole = WholeProgram(program, out_of_range, lowered, input_names)

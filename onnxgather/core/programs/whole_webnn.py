@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from onnxgather.core.checks import check_type
 from onnxgather.core.descriptors.arrays import Array, check_policy, with_padding
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import is_owned, read_descriptor, tensors
@@ -28,7 +27,7 @@ from onnxgather.core.lowering.webnn.program import check_counted, graph_as_data
 from onnxgather.core.lowering.webnn.steps import MLOperand, StepList
 from onnxgather.core.options import OutOfRange
 from onnxgather.core.programs.memory import DispatchCommand
-from onnxgather.core.programs.program import Program, read_program
+from onnxgather.core.programs.program import Program, given_program
 from onnxgather.core.public import public
 
 _WORD = 4
@@ -110,15 +109,12 @@ def program_to_webnn(
         >>> og.program_to_webnn("models/gather_3_swap_columns.json")
         <WholeWebnnProgram, 7 steps>
     """
-    check_policy(out_of_range)
+    out_of_range = check_policy(out_of_range)
     if out_of_range == "error":
         rule = "out_of_range must not be error for a whole program of WebNN"
         why = "as a graph cannot fail between two gathers"
         raise OnnxGatherError(f"{rule}, {why}; the policy zero shows them")
-    kinds = (Program, str, os.PathLike)
-    check_type("program", program, "a program or the path of its file", *kinds)
-    if not isinstance(program, Program):
-        program = read_program(program)
+    program = given_program(program)
     program.check_apart()
     program.check_run()
     with located(program.path):

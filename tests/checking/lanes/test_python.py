@@ -634,7 +634,8 @@ def test_what_a_worker_printed_is_cut(tmp_path: Path) -> None:
         """
     ((state, reason),) = told(stub(tmp_path, change))
     assert state == "NOT-RUN"  # as it cannot run a gather at all
-    assert reason == f"the worker ended with exit code 1; it printed: …{'a' * 496} end"
+    shown = f"…{'a' * 149}…{'a' * 150} end"
+    assert reason == f"the worker ended with exit code 1; it printed: {shown}"
 
 
 def test_a_worker_that_dies_before_it_answers_at_all(tmp_path: Path) -> None:

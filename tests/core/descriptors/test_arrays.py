@@ -346,7 +346,8 @@ InputTensor must be an array of int8 (2, 2), got True
         *rows_of(WRONG_LISTS),
         (
             f"FLOAT64 [[1, 2], [3, 1{'0' * 400}]]",
-            f"InputTensor: element [1, 1] must be exact in FLOAT64, got 1{'0' * 199}…",
+            "InputTensor: element [1, 1] must be exact in FLOAT64, got "
+            f"1{'0' * 99}…{'0' * 100}",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from messages import message_of
 from short_descriptors import tensor_desc
 
 import onnxgather as og
-from onnxgather.core.errors import ProviderError
+from onnxgather.core.errors import ProviderError, shortened
 from onnxgather.core.execution import kernels
 from onnxgather.core.execution.providers import PROVIDERS, find_provider
 from onnxgather.core.execution.session import Session, open_session
@@ -378,7 +378,7 @@ def test_a_provider_that_is_no_name_is_refused(name: Any, meant: str) -> None:
         " coreml, onnxgather, "
     )
     rule += "web-wasm, web-webgpu, web-webnn, webnn, "
-    got = repr(name) if len(repr(name)) <= 200 else f"{repr(name)[:200]}…"
+    got = shortened(repr(name), 200)
     rule += "or ONNX Runtime's full name of one, which ends in ExecutionProvider"
     assert str(caught.value) == f"{rule}, got {got}{meant}"
 

@@ -16,7 +16,14 @@ from own_models import merged_with_relu
 from short_descriptors import descriptor
 
 import onnxgather as og
-from onnxgather.core.model.own import drop_entries, entries_of, graph_digest, own_entry
+from onnxgather.core.model.own import (
+    KEY,
+    drop_entries,
+    entries_in,
+    entries_of,
+    graph_digest,
+    own_entry,
+)
 from onnxgather.core.options import TARGETS, Target
 
 DESC = descriptor("GATHER: FLOAT32 4x3, UINT32 1x2, FLOAT32 4x2, 1, 1")
@@ -109,3 +116,13 @@ def test_properties_of_others_stay_when_entries_go() -> None:
     model.metadata_props.add(key="onnxgather.broken", value="{")
     drop_entries(model)
     assert [prop.key for prop in model.metadata_props] == ["author"]
+
+
+def test_a_key_that_is_no_text_is_no_entry(tmp_path: Path) -> None:
+    content = og.to_onnx(DESC).SerializeToString()
+    broken = content.replace(KEY.encode(), b"\xff" * len(KEY))
+    file = tmp_path / "broken.onnx"
+    file.write_bytes(broken)
+    with file.open("rb") as stream:
+        assert entries_in(stream) == []
+    assert entries_of(onnx.ModelProto.FromString(broken)) == []

@@ -16,7 +16,7 @@ from messages import message_of
 
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.documents import Field
-from onnxgather.core.errors import FileFormatError
+from onnxgather.core.errors import FileFormatError, shortened
 from onnxgather.core.programs.program import npy_header
 from onnxgather.core.programs.resources import Resource, read_resource
 
@@ -369,7 +369,7 @@ def test_files_outside_are_refused_unless_allowed(tmp_path: Path):
     os.symlink(tmp_path / "secret", "link")
     for path in ("../secret", str(tmp_path / "secret"), "link"):
         assert refusal({"sourcePath": path}, "UINT8") == OUTSIDE + (
-            repr(path if len(path) <= 60 else path[:60] + "...")
+            repr(shortened(path, 60))
         )
         value = {
             "initialValuesDataType": "UINT8",
@@ -414,7 +414,7 @@ def test_links_that_go_in_circles_are_refused():
 def test_a_name_that_is_too_long_is_refused():
     assert (
         refusal({"sourcePath": "a" * 5000}, "UINT8")
-        == f"{SOURCE} must be a file that exists, got '{'a' * 60}...'"
+        == f"{SOURCE} must be a file that exists, got '{'a' * 30}…{'a' * 30}'"
     )
 
 

@@ -15,20 +15,13 @@ from enum import StrEnum
 from queue import Empty, SimpleQueue
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar, cast
 
-from onnxgather.core.checks import LONGEST_SHOWN, shown
-from onnxgather.core.errors import (
-    FAULTS,
-    OnnxGatherError,
-    ProviderError,
-    pass_foreign,
-)
+from onnxgather.core.checks import LONGEST_SHOWN, check_seconds
+from onnxgather.core.errors import FAULTS, ProviderError, pass_foreign
 from onnxgather.core.execution import runtime
 
 LONGEST_UNREAD = 2**16
 """The most bytes that are read of the output of a program after it is killed."""
 
-LONGEST_TIMEOUT = 86_400
-"""The most seconds that an answer may take: a day."""
 
 LONGEST_BANNER = 2**16
 """The most bytes that an environment may print at its start, before its program
@@ -131,7 +124,7 @@ class Child:
         timeout: Seconds that an answer may take.
 
     Raises:
-        OnnxGatherError: The timeout is no number above 0 and up to `LONGEST_TIMEOUT`.
+        OnnxGatherError: The timeout is not as `check_seconds` accepts it.
     """
 
     name: ClassVar[str]
@@ -141,14 +134,8 @@ class Child:
     seconds."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
-        seconds = cast("object", timeout)
-        if not (isinstance(seconds, int | float) and 0 < seconds <= LONGEST_TIMEOUT):
-            rule = (
-                f"timeout must be a number of seconds above 0, up to {LONGEST_TIMEOUT}"
-            )
-            raise OnnxGatherError(f"{rule}, got {shown(seconds)}")
         self.command = list(command)
-        self.timeout = timeout
+        self.timeout = check_seconds("timeout", timeout)
         self.printed = b""
         """What the program printed before its last answer."""
         self._program: StartedProgram | None = None

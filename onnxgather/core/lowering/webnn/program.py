@@ -134,8 +134,8 @@ def to_webnn(
         '// DML_OPERATOR_GATHER as a WebNN graph. An index out of range is clamped.'
     """
     check_descriptor(desc)
-    check_policy(out_of_range)
-    check_choice("form", form, WEBNN_FORMS)
+    out_of_range = check_policy(out_of_range)
+    form = check_choice("form", form, WEBNN_FORMS)
     check_counted(desc)
     if form == "typed":
         rows = {
