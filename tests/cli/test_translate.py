@@ -432,7 +432,7 @@ from_file.onnx must not be written, as it is an input: HERE/from_file.onnx
         assert outcome("convert x.json") == (
             2,
             "x.json -> x.b.onnx\n",
-            f"Error: x.{name}.onnx: file name too long\n",
+            f"Error: x.{name[:148]}…{name[:144]}.onnx: file name too long\n",
         )
         assert files() == ["x.b.onnx", "x.json"]
 
