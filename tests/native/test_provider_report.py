@@ -380,7 +380,7 @@ def test_behind_100_000_rows_all_nodes_share_the_row_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = str(tmp_path / "report.so")
-    sources = [str(NATIVE / name) for name in ("report.c", "onnx_node.c")]
+    sources = [str(NATIVE / name) for name in ("report.c", "onnx_node.c", "check.c")]
     command = ["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-pthread", "-o", library]
     subprocess.run([*command, *sources], check=True)
     loaded = ctypes.CDLL(library)
