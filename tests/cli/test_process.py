@@ -12,7 +12,6 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import IO
 
-import onnx
 import pytest
 from command_line import (
     DESC,
