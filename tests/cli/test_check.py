@@ -433,16 +433,17 @@ class TestStates:
 
     def test_a_folder_of_models_alone_is_named_by_a_pattern(self) -> None:
         program("x.json")
-        succeed("convert x.json -o made/x.onnx")
-        assert outcome("check made") == (
-            2,
-            "",
-            (
-                "Error: made: the folder must have a *.json file, got models alone; a"
-                " pattern names them: 'made/*.onnx'\n"
-            ),
-        )
-        succeed("check made/*.onnx")
+        succeed("convert x.json -o made/below/x.onnx")
+        for folder in ("made", "made/"):
+            assert outcome(f"check {folder}") == (
+                2,
+                "",
+                (
+                    f"Error: {folder}: the folder must have a *.json file, got models"
+                    " alone; a pattern names them: 'made/**/*.onnx'\n"
+                ),
+            )
+        succeed("check made/**/*.onnx")
 
     def test_nothing_to_check_is_a_failure(self) -> None:
         changed(program("x.json"), dispatchables={}, commands=[])
