@@ -758,6 +758,11 @@ class TestParts:
         assert [case.file for case in found.cases] == ["y.json"]
         assert found.planned == 1
 
+    def test_a_listed_name_is_whole(self) -> None:
+        path = program(f"{'a' * 200}/{'b' * 200}/x.json")
+        (name,) = output_of("check", path, "--list").splitlines()
+        assert name == f"{path}: $.commands[0] (gather)"
+
     def test_a_text_that_no_name_has_is_an_error(self) -> None:
         program("x.json")
         assert (
