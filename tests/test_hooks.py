@@ -106,6 +106,19 @@ def test_each_action_has_the_digest_of_its_tag(name: str) -> None:
     assert "actions/setup-python" in digests
 
 
+def test_the_pages_name_the_tags_of_the_workflows() -> None:
+    tags = dict[str, str]()
+    for text in WORKFLOWS.values():
+        tags |= re.findall(r"uses: (actions/.+)@.+ # (.+)", text)
+    named: list[str] = []
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for action, tag in re.findall(r"uses: (actions/.+)@(.+)", text):
+            assert tag == tags[action], f"{page.name}: {action}"
+            named.append(action)
+    assert "actions/checkout" in named
+
+
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_workflow_may_read_the_checkout_alone(name: str) -> None:
     text = WORKFLOWS[name]

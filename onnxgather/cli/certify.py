@@ -16,7 +16,7 @@ from onnxgather.cli.outputs import Outputs
 from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import Batch, Reading, gathers_in
 from onnxgather.cli.terminal import say
-from onnxgather.core.checks import listed
+from onnxgather.core.checks import LONGEST_TIMEOUT, listed
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.errors import FINDINGS, located
 from onnxgather.core.files import is_model
@@ -96,7 +96,7 @@ class Pairing(NamedTuple):
 @arguments.file("--model", help="Certify this ONNX model against the only descriptor.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=click.FloatRange(0, LONGEST_TIMEOUT, min_open=True),
     default=60,
     show_default=True,
     metavar="S",

@@ -28,7 +28,7 @@ from onnxgather.cli.processes import finished
 from onnxgather.cli.sources import STANDARD, Batch, each_once
 from onnxgather.cli.terminal import has_colours, json_bytes, say
 from onnxgather.cli.unforeseen import foreseen
-from onnxgather.core.checks import line_of
+from onnxgather.core.checks import printable
 from onnxgather.core.errors import FINDINGS
 from onnxgather.core.files import check_new_folder, check_outside
 
@@ -215,7 +215,7 @@ def audit_command(**values: Any) -> int:
         _say(report, is_single, options.every, baseline)
     # The sets of inputs are a part of the answer, which is printed as the text is.
     for line in input_lines:
-        say(line, err=is_printed)
+        say(printable(line), err=is_printed, as_is=True)
 
     # A baseline that is written makes each finding known.
     if outputs.write_baseline_file:
@@ -531,7 +531,7 @@ def _say(
         output_lines += overview_lines(report, show_all)
     if baseline.path:
         output_lines += baseline_lines(report, baseline)
-    escaped_lines = [line_of(line) for line in output_lines]
+    escaped_lines = [printable(line) for line in output_lines]
     if has_colours():
         audits = [finished.audit for finished in report.models.values()]
         verdict = colour_of(audits, report.left_out)

@@ -666,7 +666,8 @@ def find_sources(path: str, ending: str) -> list[Source]:
     if not files:
         got = "none"
         if ending == PROGRAM_ENDING and any(_files_below(path, ".onnx")):
-            got = f"models alone; a pattern names them: '{path}/*.onnx'"
+            pattern = os.path.join(path, "**/*.onnx")
+            got = f"models alone; a pattern names them: '{pattern}'"
         raise FileFormatError(
             f"{path}: the folder must have a *{ending} file, got {got}"
         )

@@ -193,8 +193,8 @@ def say(
     An error that cannot be printed is dropped, as there is nowhere else to say so.
 
     Args:
-        text: Text, a line as `line_of` returns it; or bytes, which are printed as they
-            are.
+        text: Text, which is escaped by `printable`, and on the standard error a line as
+            `line_of` returns it; or bytes, which are printed as they are.
         err: Whether to print to the standard error.
         end: The text to print after it, as it is.
         as_is: Whether text is not escaped, as it is lines, or coloured, and was escaped
@@ -207,8 +207,11 @@ def say(
         if isinstance(text, bytes):
             _write_bytes(stream, text + end.encode())
             return
-        if not as_is:
+        # A message is short. The standard output has names and commands to type again.
+        if not as_is and err:
             text = line_of(text)
+        elif not as_is:
+            text = printable(text)
         text += end
         try:
             stream.write(text)

@@ -255,7 +255,10 @@ Error: Invalid value for '--target': 'cpu,native' is not one of 'portable', 'cpu
 'webgpu', 'native', 'webnn'.
 
 a.json --timeout 0
-Error: Invalid value for '--timeout': 0.0 is not in the range x>0.
+Error: Invalid value for '--timeout': 0.0 is not in the range 0<x<=86400.
+
+a.json --timeout 86401
+Error: Invalid value for '--timeout': 86401.0 is not in the range 0<x<=86400.
 
 a.json --json=a.json
 Error: a.json must not be written, as it is an input

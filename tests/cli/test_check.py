@@ -433,16 +433,17 @@ class TestStates:
 
     def test_a_folder_of_models_alone_is_named_by_a_pattern(self) -> None:
         program("x.json")
-        succeed("convert x.json -o made/x.onnx")
-        assert outcome("check made") == (
-            2,
-            "",
-            (
-                "Error: made: the folder must have a *.json file, got models alone; a"
-                " pattern names them: 'made/*.onnx'\n"
-            ),
-        )
-        succeed("check made/*.onnx")
+        succeed("convert x.json -o made/below/x.onnx")
+        for folder in ("made", "made/"):
+            assert outcome(f"check {folder}") == (
+                2,
+                "",
+                (
+                    f"Error: {folder}: the folder must have a *.json file, got models"
+                    " alone; a pattern names them: 'made/**/*.onnx'\n"
+                ),
+            )
+        succeed("check made/**/*.onnx")
 
     def test_nothing_to_check_is_a_failure(self) -> None:
         changed(program("x.json"), dispatchables={}, commands=[])
@@ -756,6 +757,11 @@ class TestParts:
         found = report("x.json y.json --random 3 -k", "y.json: $", code=3)
         assert [case.file for case in found.cases] == ["y.json"]
         assert found.planned == 1
+
+    def test_a_listed_name_is_whole(self) -> None:
+        path = program(f"{'a' * 200}/{'b' * 200}/x.json")
+        (name,) = output_of("check", path, "--list").splitlines()
+        assert name == f"{path}: $.commands[0] (gather)"
 
     def test_a_text_that_no_name_has_is_an_error(self) -> None:
         program("x.json")

@@ -29,6 +29,20 @@ def audited(*options: str) -> tuple[int, str, str]:
     return outcome("audit", saved(), "--levels", "none", *options)
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_command_line_of_a_tool_has_each_name_whole(form: list[str]) -> None:
+    name = "n" * 320
+    model = parser.parse_model(EMBEDDING.replace("ids", name))
+    Path("m.onnx").write_bytes(model.SerializeToString())
+    options = ["--levels", "none", "--write-inputs", "out", "--for", "trtexec", *form]
+    _, text, error = outcome("audit", "m.onnx", *options)
+    # With --json the standard output has the JSON alone.
+    told = error if form else text
+    (file,) = Path("out").iterdir()
+    loaded = f"--loadInputs={name}:{file.as_posix()}"
+    assert f"trtexec --onnx=m.onnx --shapes={name}:5 {loaded}" in told.splitlines()
+
+
 @pytest.mark.parametrize(
     ("tool", "path", "written", "command"),
     [

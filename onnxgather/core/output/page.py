@@ -77,7 +77,8 @@ def filled(template: str, texts: Mapping[str, str], data: Mapping[str, Any]) -> 
 def script_source(script: str) -> str:
     """Return what allows a script in the content security policy of its page.
 
-    All pages have such a policy, and no other script runs in them.
+    All pages have such a policy. No other script runs in them, but what a page of
+    `repro` loads: a runtime or a module of its folder.
 
     Args:
         script: All that stands between the tags of the script.
