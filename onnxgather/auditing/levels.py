@@ -338,7 +338,7 @@ class _Writer:
             if an audit may read them.
 
     Raises:
-        OnnxGatherError: The model is an object that protobuf cannot write.
+        OnnxGatherError: As `Network.write`.
     """
 
     def __init__(
@@ -347,12 +347,11 @@ class _Writer:
         self._worker = shared_worker(python, WRITING_TIMEOUT)
         self._folder = folder
         self._content = b""
-        path: str | None = network.path
+        path = network.runtime_path
         # The external data of an object is in a folder that the model does not name.
-        if not network.is_file and external_files(network.proto):
-            path = None
+        if path is None and external_files(network.proto):
             self._content = network.content
-        elif not network.is_file:
+        elif path is None:
             path = os.path.join(folder, "model.onnx")
             network.write(path)
         self.size = _size_of(network, path, len(self._content))

@@ -32,7 +32,7 @@ from onnxgather.auditing.algebra.sizes import (
 )
 from onnxgather.core.checks import check_type, path_text, shown, shown_with_suggestion
 from onnxgather.core.descriptors.arrays import Array, plain_array
-from onnxgather.core.errors import FileFormatError, OnnxGatherError
+from onnxgather.core.errors import FAULTS, FileFormatError, OnnxGatherError
 from onnxgather.core.files import got
 from onnxgather.core.json_files import decoding, whole
 from onnxgather.core.public import public
@@ -571,7 +571,7 @@ def decoded(given: GivenContract) -> Contract:
 def _json_of(given: Mapping[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(dict(given))
-    except TypeError as error:  # a value that JSON does not have, such as a generator
+    except FAULTS as error:  # of a value that JSON does not have, such as a generator
         where = _place_of(given)
         raise FileFormatError(f"{where}: $ must be plain: {error}") from None
 

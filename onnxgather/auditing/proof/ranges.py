@@ -56,7 +56,7 @@ from onnxgather.core.checks import check_type
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model.network import Network, Operation, Scope
 from onnxgather.core.model.values import ValueType, numbers_in, value_type
-from onnxgather.core.model.wire import Weight
+from onnxgather.core.model.wire import ChangedFileError, Weight
 
 WEIGHTS = 2**16
 """Constants of more elements are not read, unless they are integers."""
@@ -266,11 +266,14 @@ class Ranges:
 
         def read() -> Bounds:
             value = nothing
-            # Its file may be missing: a run would report it.
-            with suppress(OnnxGatherError):
+            try:
                 array = scope.constant(name)
                 if array is not None:
                     value = bounds_of_array(nothing.data_type, array)
+            except ChangedFileError:
+                raise
+            except OnnxGatherError:
+                pass  # its file may be missing: a run would report it
             return self._limited(value)
 
         return self.alike.constant(tensor, read)

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import numpy as np
 import onnx
-from google.protobuf.message import EncodeError
 from google.protobuf.message import Error as ProtobufError
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -31,7 +30,7 @@ from onnxgather.core.checks import (
 )
 from onnxgather.core.descriptors.arrays import Array
 from onnxgather.core.errors import FAULTS, OnnxGatherError, pass_foreign
-from onnxgather.core.files import reason
+from onnxgather.core.files import reason, write_pieces
 from onnxgather.core.gather import ATTRIBUTES
 from onnxgather.core.model.protos import (
     Key,
@@ -51,6 +50,7 @@ from onnxgather.core.model.values import (
 )
 from onnxgather.core.model.wire import (
     NO_WEIGHTS,
+    ChangedFileError,
     StoredTensor,
     Weight,
     Weights,
@@ -304,21 +304,29 @@ class Network(Struct, frozen=True, eq=False):
         Raises:
             OnnxGatherError: As `content`.
         """
-        return self.path if self.is_file else self.content
+        path = self.runtime_path
+        return self.content if path is None else path
+
+    @property
+    def runtime_path(self) -> str | None:
+        """The path of the file where ONNX Runtime reads the given model, if it can."""
+        # Case: ONNX Runtime takes such a file for one of its own format.
+        if not self.is_file or self.path.endswith(".ort"):
+            return None
+        try:
+            self.path.encode()
+        except UnicodeEncodeError:  # it takes a path in UTF-8 alone
+            return None
+        return self.path
 
     def write(self, path: str) -> None:
         """Write the given model to a file.
 
         Raises:
-            OnnxGatherError: protobuf cannot write it.
+            OnnxGatherError: As `content`, or the file cannot be written.
         """
-        try:
-            # A copy of a large model in memory would be as large.
-            with open(path, "wb") as stream:
-                stream.writelines(self.pieces())
-        except (EncodeError, ValueError) as error:
-            rule = "the model must be an object that protobuf can write"
-            raise OnnxGatherError(f"{rule}, but it cannot: {error}") from None
+        # A copy of a large model in memory would be as large.
+        write_pieces(path, serialized_pieces(self.proto, self.weights))
 
     @property
     def digest(self) -> str:
@@ -434,6 +442,8 @@ def reading(path: str, value: str) -> Generator[None]:
     """Turn what onnx raises while data is read into an error that names the value."""
     try:
         yield
+    except ChangedFileError:
+        raise
     except (*FAULTS_OF_ONNX, OSError, OnnxGatherError) as error:
         why = reason(error) if isinstance(error, OSError) else _on_one_line(error)
         rule = f"{path}: what leads to {shown(value)} cannot be read"

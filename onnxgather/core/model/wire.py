@@ -32,6 +32,10 @@ LEAST_WEIGHT_LEFT_OUT = 2**16
 """A constant of more bytes is left out of a copy without weights."""
 
 
+class ChangedFileError(OnnxGatherError):
+    """The file of a model was changed while it was read."""
+
+
 class StoredBytes(Struct, frozen=True):
     """Bytes of a file, which are read whenever they are needed."""
 
@@ -48,7 +52,7 @@ class StoredBytes(Struct, frozen=True):
         """Return some of the bytes, counted from the first.
 
         Raises:
-            OnnxGatherError: As `pieces`.
+            ChangedFileError: As `pieces`.
         """
         with self._opened() as stream:
             return _between(stream, self.start + start, self.start + end)
@@ -57,7 +61,7 @@ class StoredBytes(Struct, frozen=True):
         """Yield the bytes.
 
         Raises:
-            OnnxGatherError: The file was changed, or cannot be read any more.
+            ChangedFileError: The file was changed, or cannot be read any more.
         """
         with self._opened() as stream:
             for start in range(self.start, self.end, LARGE):
@@ -74,7 +78,7 @@ class StoredBytes(Struct, frozen=True):
                         return
         except OSError as error:
             pass_foreign(error)  # else it is as if the file were another one
-        raise OnnxGatherError(
+        raise ChangedFileError(
             f"{self.path}: the file must stay as it is while it is read"
         )
 
@@ -636,7 +640,7 @@ def pieces_of(model: onnx.ModelProto, weights: Weights = NO_WEIGHTS) -> Iterator
         weights: The constants whose bytes the model lacks.
 
     Raises:
-        OnnxGatherError: As `StoredBytes.pieces`.
+        ChangedFileError: As `StoredBytes.pieces`.
     """
     if weights or (_bytes_of_constants(model) > LARGE and _is_plain(model)):
         yield from read_pieces(_pieces(model, _by_weights(weights)))
@@ -666,7 +670,7 @@ def read_pieces(pieces: Iterable[Piece]) -> Iterator[bytes]:
     """Yield pieces, with those that are in files read from there.
 
     Raises:
-        OnnxGatherError: As `StoredBytes.pieces`.
+        ChangedFileError: As `StoredBytes.pieces`.
     """
     for piece in pieces:
         if isinstance(piece, StoredBytes):
@@ -708,7 +712,7 @@ def whole_model(model: onnx.ModelProto, weights: Weights) -> onnx.ModelProto:
     """Return a copy of a model with the constants whose bytes it lacks.
 
     Raises:
-        OnnxGatherError: As `StoredBytes.pieces`.
+        ChangedFileError: As `StoredBytes.pieces`.
     """
     whole = onnx.ModelProto()
     whole.CopyFrom(model)

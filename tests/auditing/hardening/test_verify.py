@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import cycle
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -85,6 +86,34 @@ def test_a_hardened_model_holds_all_checks() -> None:
         True,
         "equal bytes in 1 of 1 run with given inputs",
     )
+
+
+NAMES_THAT_ONNX_RUNTIME_DOES_NOT_READ = [
+    "m.ort",
+    pytest.param(
+        os.fsdecode(b"\xff.onnx"),
+        marks=pytest.mark.skipif(
+            sys.platform != "linux", reason="its names of files are texts"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("name", NAMES_THAT_ONNX_RUNTIME_DOES_NOT_READ)
+def test_a_model_is_run_whatever_the_name_of_its_file(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(EMBEDDING.SerializeToString())
+    assert og.audit(path, levels=["basic"]).runtime is not None
+    premises = Premises(read_network(path))
+    found = verify(premises, hardened(premises))
+    assert [one.check for one in found if one.holds] == [
+        "audit",
+        "bytes",
+        "wild",
+        "again",
+    ]
 
 
 @pytest.mark.parametrize("data_type", ["uint16", "uint32", "uint64"])

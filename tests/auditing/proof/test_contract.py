@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
 from pathlib import Path
 from random import Random
@@ -284,6 +284,20 @@ def test_the_digest_of_a_file_is_that_of_its_object(tmp_path: Path) -> None:
     assert found.startswith("sha256:")
     assert len(found) == len("sha256:") + 64
     assert found != read_network(sized(("ids", ["n"]))).digest
+
+
+class Broken(dict[str, object]):
+    def __iter__(self) -> Iterator[str]:
+        raise LookupError("no names")
+
+    def keys(self) -> Any:
+        return iter(self)
+
+
+def test_a_contract_whose_class_is_broken_is_one_sentence() -> None:
+    with pytest.raises(og.FileFormatError) as refused:
+        og.check_inputs(Broken(), {})
+    assert str(refused.value) == "the contract: $ must be plain: no names"
 
 
 def test_a_contract_is_one_plain_dict() -> None:

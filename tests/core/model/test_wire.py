@@ -16,8 +16,10 @@ import pytest
 from folders import MODELS
 from google.protobuf.message import DecodeError
 from messages import message_of
-from onnx import helper
+from onnx import helper, numpy_helper
+from onnx_texts import model_of
 
+from onnxgather.auditing.audit import Premises, audit_model
 from onnxgather.core.errors import OnnxGatherError
 from onnxgather.core.model import network, values, wire
 from onnxgather.core.model.network import read_network
@@ -513,6 +515,32 @@ def test_a_file_that_is_changed_while_it_is_read_is_refused(
     path.unlink()
     data = named(model, weights)["data"]
     assert message_of(OnnxGatherError, whole_tensor, data) == refusal
+
+
+def test_the_audit_of_a_file_that_is_changed_meanwhile_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "LARGE", 50)
+    monkeypatch.setattr(values, "LARGE", 50)
+    monkeypatch.setattr(wire, "LEAST_WEIGHT_LEFT_OUT", 50)
+    path = tmp_path / "m.onnx"
+    model = model_of("g (float[3] x) => (y) { i = Identity (k)  y = Gather (x, i) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(60, np.int64), "k"))
+    path.write_bytes(model.SerializeToString())
+    read = read_network(path)
+    assert len(read.weights) == 1
+    path.unlink()
+    assert message_of(OnnxGatherError, audit_model, Premises(read)) == (
+        f"{path}: the file must stay as it is while it is read"
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_one_sentence() -> None:
+    read = read_network(model_with(100))
+    assert message_of(OnnxGatherError, read.write, "/dev/full") == (
+        "/dev/full: no space left on device"
+    )
 
 
 def test_a_file_that_is_changed_during_the_reading_of_a_constant_is_refused(
