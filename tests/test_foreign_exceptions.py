@@ -27,6 +27,13 @@ from public_names import CALLED
 import onnxgather as og
 from onnxgather.core.errors import pass_foreign
 
+# What is raised between the opening of a file and its `with` leaves the file to the
+# collector, whenever that runs.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 DESC, *_ = RIGHT["desc"]
 DATA, INDICES = RIGHT["data"][0], RIGHT["indices"][0]
 PROGRAM = RIGHT["program"][0]

@@ -40,6 +40,9 @@ before that of a node in it."""
 _NO_END = "a run under clamp takes too long or too much memory"
 """Why nothing behind the first index out of range is met, though a run starts."""
 
+MOST_FILES = 4
+"""The files of large models that wait for their next run, beside the newest."""
+
 _CRASH = "a node ends the program that runs the model"
 """Why nothing is known of what the gathers met."""
 
@@ -230,9 +233,11 @@ def _file_of(network: Network, folder: str) -> str | None:
     digest = hashlib.sha256(network.proto.SerializeToString(deterministic=True))
     path = os.path.join(folder, f"{digest.hexdigest()}.onnx")
     if not os.path.exists(path):
-        # The disk need not hold what the worker has read.
-        for name in os.listdir(folder):
-            os.remove(os.path.join(folder, name))
+        # Bodies within bodies run in turns; the disk need not hold all others.
+        written = [os.path.join(folder, name) for name in os.listdir(folder)]
+        written.sort(key=os.path.getmtime)
+        for other in written[:-MOST_FILES]:
+            os.remove(other)
         network.write(path)
     return path
 
