@@ -20,7 +20,7 @@ FAULTS = {
     "with sources.Batch().step('a'): raise KeyError(2)": "KeyError: 2",
     "warnings.warn('planted')": "UserWarning: planted",
     "print('\\x1b', file=sys.stderr)": "U+001B is printed",
-    "print('x' * 3000, file=sys.stderr)": "a line of 3,000 characters",
+    "print('x' * 3000, file=sys.stderr)": "a sentence has 3000 characters",
     "bytes(2**32)": "2,147,483,648 bytes are taken",
     "b'x' * 2**27": "takes 1",
     "open('.partial', 'w').close()": "leaves ['.partial']",
