@@ -46,6 +46,7 @@ from onnxgather.core.model.values import (
     load_light,
     name_of,
     numbers_in,
+    runtime_reads,
     serialized_pieces,
 )
 from onnxgather.core.model.wire import (
@@ -310,14 +311,7 @@ class Network(Struct, frozen=True, eq=False):
     @property
     def runtime_path(self) -> str | None:
         """The path of the file where ONNX Runtime reads the given model, if it can."""
-        # Case: ONNX Runtime takes such a file for one of its own format.
-        if not self.is_file or self.path.endswith(".ort"):
-            return None
-        try:
-            self.path.encode()
-        except UnicodeEncodeError:  # it takes a path in UTF-8 alone
-            return None
-        return self.path
+        return self.path if self.is_file and runtime_reads(self.path) else None
 
     def write(self, path: str) -> None:
         """Write the given model to a file.

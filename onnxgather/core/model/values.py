@@ -218,8 +218,10 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
     """
     if isinstance(source, str | os.PathLike):
         path = path_text("source", cast("object", source), "the path of a model")
-        model, _ = load_light(path)
-        return path, model
+        model, weights = load_light(path)
+        if runtime_reads(path):
+            return path, model
+        return b"".join(serialized_pieces(model, weights)), model
     if isinstance(source, onnx.ModelProto):
         return serialized(source), source
     if isinstance(source, bytes):
@@ -229,6 +231,18 @@ def loaded(source: object) -> tuple[bytes | str, onnx.ModelProto]:
         " file"
     )
     raise OnnxGatherError(f"{rule}, got {shown(source)}")
+
+
+def runtime_reads(path: str) -> bool:
+    """Return whether ONNX Runtime reads an ONNX model in a file of such a path."""
+    # Case: ONNX Runtime takes such a file for one of its own format.
+    if path.endswith(".ort"):
+        return False
+    try:
+        path.encode()
+    except UnicodeEncodeError:  # it takes a path in UTF-8 alone
+        return False
+    return True
 
 
 def _parsed(content: bytes, where: str) -> onnx.ModelProto:

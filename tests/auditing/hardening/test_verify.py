@@ -106,6 +106,9 @@ def test_a_model_is_run_whatever_the_name_of_its_file(
     path = tmp_path / name
     path.write_bytes(EMBEDDING.SerializeToString())
     assert og.audit(path, levels=["basic"]).runtime is not None
+    feeds = {"ids": np.array([1]), "x": np.ones(1, np.float32), "mask": np.array([5])}
+    y, mask = og.Session(path).run(feeds)
+    assert (y.tolist(), mask.tolist()) == ([2.0], [5])
     premises = Premises(read_network(path))
     found = verify(premises, hardened(premises))
     assert [one.check for one in found if one.holds] == [
