@@ -140,8 +140,10 @@ def test_a_command_of_a_page_runs_where_its_lanes_are(
         "opencv/bin/python": runtime_python("opencv") or "",
     }
     shutil.copytree(ROOT / "models", tmp_path / "models")
-    # The model that the tutorial writes before.
-    shutil.copy(ROOT / "models" / "gather_3_swap_columns.onnx", tmp_path / "swap.onnx")
+    # The models that the pages write before.
+    (tmp_path / "converted").mkdir()
+    for name in ("converted/swap.onnx", "swap.onnx"):
+        shutil.copy(ROOT / "models" / "gather_3_swap_columns.onnx", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, here(words, places))
     assert result.exception is None or isinstance(result.exception, SystemExit)
