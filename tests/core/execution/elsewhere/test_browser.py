@@ -61,7 +61,7 @@ MISDEEDS = [
         f"host: the page announced 10000000000000000000 bytes, {MOST}",
     ),
     ("time.sleep(60)", "did not answer within 0.5 s and printed nothing"),
-    ("post('answer', b'{}')", "outputs of no node"),
+    ("answer = {}", "outputs of no node"),
     ("content = b''", "buffer is smaller than requested size"),
     ("answer['placed'] = 0", "outputs of no node"),
     ("answer['outputs'] *= 2", "2 outputs of 1 runs"),
