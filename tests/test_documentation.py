@@ -52,7 +52,9 @@ HAS_LIBRARY = operators_library() is not None
 ON_PROVIDER = [
     block
     for block in BLOCKS
-    if block.page == "provider.md" or "og.add_provider" in block.text
+    if block.page == "provider.md"
+    or "og.add_provider" in block.text
+    or "under clamp" in (block.output or "")
 ]
 """The blocks that need onnxgather's library for ONNX Runtime."""
 RUN = [
