@@ -179,12 +179,13 @@ class TestRoundTrip:
         assert not Path("out").exists()
 
     @pytest.mark.slow
-    def test_drawn_descriptors_of_all_operators(self) -> None:
-        """1,000 descriptors, each under a policy and for a target by turns."""
+    @pytest.mark.parametrize("seed", range(4))
+    def test_drawn_descriptors_of_all_operators(self, seed: int) -> None:
+        """250 descriptors, each under a policy and for a target by turns."""
         turns = [*product(POLICIES, NATIVE)]
         sources: dict[str, tuple[og.Descriptor, OutOfRange, Target]] = {}
         operators: set[str] = set()
-        for number, case in enumerate(islice(random_cases(1000, seed=50), 1000)):
+        for number, case in enumerate(islice(random_cases(250, seed=seed), 250)):
             policy, target = turns[number % len(turns)]
             model = og.to_onnx(case.descriptor, policy, target)
             sources[save(model, f"{number:04}.onnx")] = case.descriptor, policy, target
@@ -202,11 +203,11 @@ class TestRoundTrip:
         *lines, last = text.splitlines()[len(POLICIES) :]
         assert code == 0
         assert [line for line in lines if ": proved" not in line] == []
-        assert last == "1,000 proved, 0 refuted, 0 undecided"
+        assert last == "250 proved, 0 refuted, 0 undecided"
 
         code, text, _ = outcome("check", *sources, "--json")
         report = read_report(text.encode())
-        assert len(report.cases) == 3000
+        assert len(report.cases) == 750
         wrong = [
             (case.name, case.results[0].state, case.results[0].reason)
             for case in report.cases
