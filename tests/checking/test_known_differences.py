@@ -518,7 +518,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("known", "pattern"), one_quick_in(4, ROWS))
+@pytest.mark.parametrize(("known", "pattern"), one_quick_in(12, ROWS))
 def test_an_entry_explains_the_output_that_it_predicts_and_no_other(
     known: Known, pattern: ResultPattern
 ) -> None:
@@ -599,7 +599,7 @@ LIARS = (last, first, zeros, neighbours, right_but_for_one)
 
 @pytest.mark.parametrize(
     "provider",
-    one_quick_in(4, sorted({known.provider for known in known_differences()})),
+    one_quick_in(12, sorted({known.provider for known in known_differences()})),
 )
 def test_the_lies_of_a_lane_are_findings(provider: str) -> None:
     entries = [known for known in known_differences() if known.provider == provider]

@@ -94,7 +94,7 @@ LARGE = [
 
 @pytest.mark.parametrize(
     ("desc", "policy"),
-    one_quick_in(5, [*itertools.product(LARGE, POLICIES)]),
+    one_quick_in(10, [*itertools.product(LARGE, POLICIES)]),
     ids=lambda given: given if isinstance(given, str) else given.operator,
 )
 def test_outputs_of_100_000_000_elements_are_proved(
@@ -182,7 +182,7 @@ WRONG = [*wrong_models()]
 
 @pytest.mark.parametrize(
     ("desc", "policy", "model"),
-    one_quick_in(5, [row[1:] for row in WRONG]),
+    one_quick_in(10, [row[1:] for row in WRONG]),
     ids=[f"{row[1].operator}-{row[0]}" for row in WRONG],
 )
 def test_a_wrong_model_is_not_proved(
@@ -202,7 +202,7 @@ PLANTED: list[tuple[str, Change]] = [
 
 @pytest.mark.parametrize(
     "change",
-    one_quick_in(4, [row[1] for row in PLANTED]),
+    one_quick_in(8, [row[1] for row in PLANTED]),
     ids=[row[0] for row in PLANTED],
 )
 def test_a_prover_that_proves_too_much_proves_a_wrong_model(
@@ -220,7 +220,7 @@ def test_a_prover_that_proves_too_much_proves_a_wrong_model(
 
 
 @pytest.mark.parametrize(
-    "desc", one_quick_in(4, DESCRIPTORS), ids=lambda desc: desc.operator
+    "desc", one_quick_in(8, DESCRIPTORS), ids=lambda desc: desc.operator
 )
 def test_no_claim_assumes_what_cannot_be(desc: og.Descriptor) -> None:
     for policy, target in itertools.product(POLICIES, TARGETS):

@@ -95,7 +95,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "dtype", "rule"), one_quick_in(6, CASES))
+@pytest.mark.parametrize(("operator", "dtype", "rule"), one_quick_in(12, CASES))
 def test_hardened_indices_are_in_range_for_every_size(
     operator: str, dtype: str, rule: str
 ) -> None:

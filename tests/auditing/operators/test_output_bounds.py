@@ -335,7 +335,9 @@ FORMS: list[tuple[str, dict[str, Any], dict[int, Any]]] = [
 element, or "" where each is known. Before version 7 no size is known."""
 
 
-@pytest.mark.parametrize(("operator", "attributes", "versions"), one_quick_in(6, FORMS))
+@pytest.mark.parametrize(
+    ("operator", "attributes", "versions"), one_quick_in(12, FORMS)
+)
 def test_the_attributes_of_older_versions_count(
     operator: str, attributes: dict[str, Any], versions: dict[int, Any]
 ) -> None:

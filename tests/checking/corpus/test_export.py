@@ -83,7 +83,7 @@ def exported_cases(format: FormatName) -> list[Case]:
     return [*chosen, *beside.values()]
 
 
-@pytest.mark.parametrize("name", one_quick_in(3, FORMATS))
+@pytest.mark.parametrize("name", one_quick_in(9, FORMATS))
 def test_the_index_names_every_case_once(exports: Path, name: FormatName) -> None:
     found = index(exports / name)
     entries = {entry["name"]: entry for entry in found["cases"]}
@@ -402,7 +402,7 @@ def test_an_export_says_what_it_leaves_out(tmp_path: Path) -> None:
         assert exported.beside == 3
 
 
-@pytest.mark.parametrize("name", one_quick_in(3, FORMATS))
+@pytest.mark.parametrize("name", one_quick_in(9, FORMATS))
 def test_random_cases_can_be_exported(tmp_path: Path, name: FormatName) -> None:
     exported = export(random_cases(40, 3), name, tmp_path)
     assert exported.written + exported.left_out.total() == 40

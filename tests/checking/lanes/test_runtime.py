@@ -129,7 +129,7 @@ expected data type float32, got float64
 """
 
 
-@pytest.mark.parametrize(("change", "reason"), one_quick_in(3, rows_of(WRONG)))
+@pytest.mark.parametrize(("change", "reason"), one_quick_in(9, rows_of(WRONG)))
 def test_a_wrong_output_differs(tmp_path: Path, change: str, reason: str) -> None:
     ((state, found),) = told(lane_on(tmp_path, change))
     assert (state, (found or "").partition("; ")[0]) == ("DIFF", reason)
