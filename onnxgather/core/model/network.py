@@ -595,9 +595,12 @@ def _check_node_count(path: str) -> None:
     """Check that the model in a file has not too many nodes, before it is read."""
     has_more = False
     # Case: whoever reads the file next says why it cannot be read. A pipe would wait.
-    if not os.path.isfile(path) or os.path.getsize(path) > LARGEST_MODEL:
+    if not os.path.isfile(path):
         return
     try:
+        # Case: whoever reads it next says that it is too large.
+        if os.path.getsize(path) > LARGEST_MODEL:
+            return
         with open(path, "rb") as stream:
             has_more = has_more_nodes(stream, MOST_NODES)
     except (OSError, ValueError) as error:
