@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from onnxgather.core.descriptors.arrays import Array, all_in_range
 from onnxgather.core.descriptors.datatypes import TensorDataType
@@ -40,6 +41,10 @@ OnResources = Callable[[Descriptor, Sequence[tuple[Bytes, int]]], Bytes]
 """Computes what the resource of OutputTensor holds after a dispatch, from the
 descriptor and, for each tensor, the resource and the offset in bytes there."""
 
+EvaluateByPolicy = Callable[[Descriptor, Array, Array, OutOfRange], Array]
+"""Computes OutputTensor from a descriptor, InputTensor and IndicesTensor by a
+policy."""
+
 PIECE = 2**14
 """The most values that are formatted at once."""
 
@@ -58,7 +63,7 @@ Windows."""
 
 def execute(
     program: Program,
-    evaluate: Callable[[Descriptor, Array, Array, OutOfRange], Array],
+    evaluate: EvaluateByPolicy,
     out_of_range: OutOfRange = "directml",
     *,
     output_folder: str | os.PathLike[str],
@@ -105,99 +110,136 @@ def execute(
             what runs an operator raises; the message starts with file and command.
     """
     program.check_run()
-    memory = Memory(program.resources)
-    target = partial(_target, program, os.path.abspath(output_folder), allow_outside)
+    execution = _Execution(
+        program=program,
+        memory=Memory(program.resources),
+        evaluate=evaluate,
+        out_of_range=out_of_range,
+        folder=os.path.abspath(output_folder),
+        allow_outside=allow_outside,
+        force=force,
+        report=note,
+        on_resources=on_resources,
+        byte_form=byte_form,
+    )
+    execution.check()
+    return execution.lines()
+
+
+class _Execution(Struct, kw_only=True):
+    """The commands of a program, with what they read and write; as for `execute`."""
+
+    program: Program
+    memory: Memory
+    evaluate: EvaluateByPolicy
+    out_of_range: OutOfRange
+    folder: str
+    """The absolute path of the output folder."""
+    allow_outside: bool
+    force: bool
+    report: Callable[[str], None]
+    on_resources: OnResources | None
+    byte_form: ByteForm
     written: set[str] = set()
+    """The real paths of the files that this run wrote."""
 
-    def note_on_file(text: str) -> None:
-        note(f"{program.path}: {text}")
+    def note(self, text: str) -> None:
+        """Report a sentence on the program."""
+        self.report(f"{self.program.path}: {text}")
 
-    if on_resources is None:
-        program.check_apart()
-    for sentence in program.in_place("DirectML.dll may read what it has written"):
-        note_on_file(sentence)
-    with located(program.path):
-        if program.other:
-            read_descriptor(program.other)  # raises, as it is no gather
-        for command in program.commands:
-            if isinstance(command, WriteFileCommand):
-                target(command.target)
-
-    def evaluate_by_policy(
-        path: str, desc: Descriptor, data: Array, indices: Array
-    ) -> Array:
-        """Return the output of a dispatch; note whether indices are out of range."""
-        if all_in_range(desc, indices):
-            return evaluate(desc, data, indices, "clamp")
-        output = evaluate(desc, data, indices, out_of_range)
-        remark = told_outside(desc, data, indices, out_of_range, output)
-        note_on_file(f"{path}: {remark}")
-        return output
-
-    def dispatch_on_resources(
-        command: DispatchCommand, run_on_resources: OnResources
-    ) -> None:
-        """Run an operator with its real bindings."""
-        desc, data, indices, _ = memory.operands(command)
-        if not all_in_range(desc, indices):
-            remark = told_outside(desc, data, indices, "directml", None, False)
-            note_on_file(f"{command.path}: {remark}")
-        bound = [memory.bound(command, role) for role in tensors(desc)]
-        output, _ = bound[-1]
-        with located(command.path):
-            output[...] = run_on_resources(command.descriptor, bound)
-
-    def dispatch(command: DispatchCommand) -> None:
-        """Run an operator; note which tensors misread the numbers of a resource."""
-        for sentence in memory.misread(command):
-            note_on_file(f"{sentence}; its bytes are bound as they are")
-        if on_resources is None:
-            memory.dispatch(command, partial(evaluate_by_policy, command.path))
-        else:
-            dispatch_on_resources(command, on_resources)
-
-    def write_file(command: WriteFileCommand) -> bytes:
-        """Write a resource to a file; return the path of the file."""
-        path = target(command.target)
-        content = memory.buffer(command.resource).data
-        real_path = os.path.realpath(path)
-        with command.target.opening():
-            # A device or a pipe is written to as it is.
-            is_file = os.path.isfile(path)
-            if is_file and not force and real_path not in written:
-                is_free = has_bytes(path, command.header, content)
-                command.target.require(is_free, NOT_REPLACED)
-            replace_file(path, [command.header, content], allow_outside)
-        written.add(real_path)
-        return printable(path).encode()
-
-    def print_resource(command: PrintCommand) -> Iterator[bytes]:
-        """Yield what a command prints of a resource, in pieces."""
-        name = command.resource
-        values = program.resources[name].values
-        data_type = values.data_type
-        assert data_type is not None
-        content = memory.buffer(name)[: values.size]
-        is_raw = data_type.size == 1 and byte_form == "bytes"
-        if is_raw and not _is_plain_ascii(content):
-            habit = "8-bit values are printed as bytes, as dxdispatch does"
-            note_on_file(f"{command.path}: {habit}; --numbers prints numbers")
-        yield from printed(name, data_type, content, command.verbose, byte_form)
-
-    def lines() -> Iterator[bytes]:
+    def check(self) -> None:
+        """Raise OnnxGatherError where the program must not run."""
+        program = self.program
+        if self.on_resources is None:
+            program.check_apart()
+        for sentence in program.in_place("DirectML.dll may read what it has written"):
+            self.note(sentence)
         with located(program.path):
+            if program.other:
+                read_descriptor(program.other)  # raises, as it is no gather
             for command in program.commands:
+                if isinstance(command, WriteFileCommand):
+                    self.target(command)
+
+    def lines(self) -> Iterator[bytes]:
+        """Run the commands; yield what they print, in pieces."""
+        with located(self.program.path):
+            for command in self.program.commands:
                 if isinstance(command, DispatchCommand):
-                    dispatch(command)
+                    self.dispatch(command)
                 elif isinstance(command, PrintCommand):
-                    yield from print_resource(command)
+                    yield from self.print_resource(command)
                 else:
-                    path = write_file(command)
+                    path = self.write_file(command)
                     name = printable(command.resource)
                     head = f"Resource '{name}' written to '".encode()
                     yield from _line([head, path, b"'"])
 
-    return lines()
+    def target(self, command: WriteFileCommand) -> str:
+        """Return the checked path of the file that a command writes."""
+        return _target(self.program, self.folder, self.allow_outside, command.target)
+
+    def dispatch(self, command: DispatchCommand) -> None:
+        """Run an operator; note which tensors misread the numbers of a resource."""
+        for sentence in self.memory.misread(command):
+            self.note(f"{sentence}; its bytes are bound as they are")
+        if self.on_resources is None:
+            self.memory.dispatch(command, partial(self.evaluate_by_policy, command))
+        else:
+            self.dispatch_on_resources(command, self.on_resources)
+
+    def evaluate_by_policy(
+        self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
+    ) -> Array:
+        """Return the output of a dispatch; note whether indices are out of range."""
+        if all_in_range(desc, indices):
+            return self.evaluate(desc, data, indices, "clamp")
+        policy = self.out_of_range
+        output = self.evaluate(desc, data, indices, policy)
+        remark = told_outside(desc, data, indices, policy, output)
+        self.note(f"{command.path}: {remark}")
+        return output
+
+    def dispatch_on_resources(
+        self, command: DispatchCommand, run_on_resources: OnResources
+    ) -> None:
+        """Run an operator with its real bindings."""
+        desc, data, indices, _ = self.memory.operands(command)
+        if not all_in_range(desc, indices):
+            remark = told_outside(desc, data, indices, "directml", None, False)
+            self.note(f"{command.path}: {remark}")
+        bound = [self.memory.bound(command, role) for role in tensors(desc)]
+        output, _ = bound[-1]
+        with located(command.path):
+            output[...] = run_on_resources(command.descriptor, bound)
+
+    def write_file(self, command: WriteFileCommand) -> bytes:
+        """Write a resource to a file; return the path of the file."""
+        path = self.target(command)
+        content = self.memory.buffer(command.resource).data
+        real_path = os.path.realpath(path)
+        with command.target.opening():
+            # A device or a pipe is written to as it is.
+            is_file = os.path.isfile(path)
+            if is_file and not self.force and real_path not in self.written:
+                is_free = has_bytes(path, command.header, content)
+                command.target.require(is_free, NOT_REPLACED)
+            replace_file(path, [command.header, content], self.allow_outside)
+        self.written.add(real_path)
+        return printable(path).encode()
+
+    def print_resource(self, command: PrintCommand) -> Iterator[bytes]:
+        """Yield what a command prints of a resource, in pieces."""
+        name = command.resource
+        values = self.program.resources[name].values
+        data_type = values.data_type
+        assert data_type is not None
+        content = self.memory.buffer(name)[: values.size]
+        is_raw = data_type.size == 1 and self.byte_form == "bytes"
+        if is_raw and not _is_plain_ascii(content):
+            habit = "8-bit values are printed as bytes, as dxdispatch does"
+            self.note(f"{command.path}: {habit}; --numbers prints numbers")
+        yield from printed(name, data_type, content, command.verbose, self.byte_form)
 
 
 def _target(program: Program, folder: str, allow_outside: bool, field: Field) -> str:

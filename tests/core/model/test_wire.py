@@ -750,8 +750,8 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
     [
         # An audit reads integers of so few bytes, as they may be indices.
         (6 * 10**7, 1, 1.5),
-        (2 * 10**8, 1, 0.3),
-        (2 * 10**8, 200, 0.3),
+        (10**8, 1, 0.5),
+        (10**8, 200, 0.5),
     ],
 )
 def test_memory_does_not_hold_a_large_model(
