@@ -70,6 +70,7 @@ def test_a_folder_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
     assert (code, said) == (2, f"wheels.py: {file}: File exists\n")
 
 
+@pytest.mark.slow
 @made_here
 def test_a_compile_that_fails_is_told_in_the_words_of_the_compiler(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -32,7 +32,7 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("name", but_slow(["known", "programs"], CHECKS))
+@pytest.mark.parametrize("name", but_slow(["known", "not run", "programs"], CHECKS))
 def test_a_report_of_check_is_valid(name: str, tmp_path: Path) -> None:
     words = CHECKS[name]
     invalid = tmp_path / "invalid.json"
