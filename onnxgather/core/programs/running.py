@@ -23,7 +23,6 @@ from onnxgather.core.descriptors.arrays import Array, all_in_range
 from onnxgather.core.descriptors.datatypes import TensorDataType
 from onnxgather.core.descriptors.operators import Descriptor
 from onnxgather.core.descriptors.spelling import read_descriptor, tensors
-from onnxgather.core.documents import Field
 from onnxgather.core.errors import located, printable
 from onnxgather.core.files import replace_file
 from onnxgather.core.options import OutOfRange
@@ -148,8 +147,9 @@ class _Execution(Struct, kw_only=True):
         self.report(f"{self.program.path}: {text}")
 
     def check(self) -> None:
-        """Raise OnnxGatherError where the program must not run."""
+        """Note what is in place; raise OnnxGatherError if the program must not run."""
         program = self.program
+        # Case: without its real bindings, an operator cannot be in place.
         if self.on_resources is None:
             program.check_apart()
         for sentence in program.in_place("DirectML.dll may read what it has written"):
@@ -177,7 +177,27 @@ class _Execution(Struct, kw_only=True):
 
     def target(self, command: WriteFileCommand) -> str:
         """Return the checked path of the file that a command writes."""
-        return _target(self.program, self.folder, self.allow_outside, command.target)
+        field = command.target
+        # dxdispatch is a program for Windows, where a path may have either separator.
+        name = field.text().replace("\\", "/")
+        path = os.path.abspath(os.path.join(self.folder, name))
+        real_path = os.path.realpath(path)
+        inputs = map(os.path.realpath, (self.program.path, *self.program.files))
+        field.require(real_path not in inputs, "must not be an input of the program")
+        if self.allow_outside:
+            return path
+
+        is_inside = Path(path).is_relative_to(self.folder)
+        field.require(is_inside, "must stay in the output folder")
+        names = Path(path).relative_to(self.folder).parts
+        are_plain = all(map(_is_plain_name, names))
+        field.require(are_plain, "must have no hidden and no reserved name")
+        path_without_links = Path(os.path.realpath(self.folder), *names)
+        is_direct = Path(real_path) == path_without_links
+        field.require(is_direct, "must not lead through a link")
+        is_file = os.path.isfile(path) or not os.path.exists(path)
+        field.require(is_file, "must be a file, not a folder or a device")
+        return path
 
     def dispatch(self, command: DispatchCommand) -> None:
         """Run an operator; note which tensors misread the numbers of a resource."""
@@ -192,6 +212,7 @@ class _Execution(Struct, kw_only=True):
         self, command: DispatchCommand, desc: Descriptor, data: Array, indices: Array
     ) -> Array:
         """Return the output of a dispatch; note whether indices are out of range."""
+        # Case: all policies agree, and clamp is the fastest.
         if all_in_range(desc, indices):
             return self.evaluate(desc, data, indices, "clamp")
         policy = self.out_of_range
@@ -240,30 +261,6 @@ class _Execution(Struct, kw_only=True):
             habit = "8-bit values are printed as bytes, as dxdispatch does"
             self.note(f"{command.path}: {habit}; --numbers prints numbers")
         yield from printed(name, data_type, content, command.verbose, self.byte_form)
-
-
-def _target(program: Program, folder: str, allow_outside: bool, field: Field) -> str:
-    """Return the path of the file that a `targetPath` names, checked for `execute`."""
-    # dxdispatch is a program for Windows, where a path may have either separator.
-    name = field.text().replace("\\", "/")
-    path = os.path.abspath(os.path.join(folder, name))
-    real_path = os.path.realpath(path)
-    inputs = map(os.path.realpath, (program.path, *program.files))
-    field.require(real_path not in inputs, "must not be an input of the program")
-    if allow_outside:
-        return path
-
-    is_inside = Path(path).is_relative_to(folder)
-    field.require(is_inside, "must stay in the output folder")
-    names = Path(path).relative_to(folder).parts
-    are_plain = all(map(_is_plain_name, names))
-    field.require(are_plain, "must have no hidden and no reserved name")
-    path_without_links = Path(os.path.realpath(folder), *names)
-    is_direct = Path(real_path) == path_without_links
-    field.require(is_direct, "must not lead through a link")
-    is_file = os.path.isfile(path) or not os.path.exists(path)
-    field.require(is_file, "must be a file, not a folder or a device")
-    return path
 
 
 def _is_plain_name(name: str) -> bool:
